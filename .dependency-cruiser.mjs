@@ -6,7 +6,7 @@
  */
 const BASICS = ['lib', 'config']
 /** What an API needs of a conversation: requests to make, and replies to write. */
-const CONVERSATION = ['*', 'decisions', 'reply', 'request'].map((name) => `conversation/${name}`)
+const CONVERSATION = ['*', 'call', 'decisions', 'reply', 'request'].map((name) => `conversation/${name}`)
 const ROOMS = {
   'main.ts': ['commands', 'setup', ...BASICS],
   commands: [
@@ -99,6 +99,7 @@ const ROOMS = {
   'api/http': [
     ...[
       'conversation/*',
+      'conversation/call',
       'inference/catalog',
       'inference/pool',
       'inference/contract',
@@ -126,8 +127,9 @@ const ROOMS = {
   ],
 
   'conversation/*': [
-    ...['conversation/decisions', 'conversation/detecting', 'conversation/reply', 'conversation/prompt'],
+    ...['conversation/call', 'conversation/decisions', 'conversation/detecting', 'conversation/reply'],
     ...[
+      'conversation/prompt',
       'conversation/tools',
       'conversation/request',
       'inference/catalog',
@@ -139,6 +141,10 @@ const ROOMS = {
       'grounding',
       ...BASICS,
     ],
+  ],
+  'conversation/call': [
+    ...['conversation/reply', 'conversation/prompt', 'conversation/request', 'inference/catalog'],
+    ...['inference/contract', 'media', ...BASICS],
   ],
   'conversation/detecting': [
     ...['conversation/decisions', 'conversation/reply', 'conversation/prompt', 'conversation/request'],

@@ -30,7 +30,7 @@ const NATIVE = [
 const LONG = [
   'src/{conversation/tools/tool-grammar,inference/constraints/automaton,batches/index-input}.test.ts',
   'src/inference/local/host/{local-engine,warm-restart}.test.ts',
-  'src/inference/local/{native/{device-rows,kernels/attention},scheduler/{same-bits,scheduler,scoring/reply-scorer,speculation}}.test.ts',
+  'src/inference/local/{native/{device/device-rows,kernels/attention},scheduler/{same-bits,scheduler,scoring/reply-scorer,speculation}}.test.ts',
   'test/{batches-killed,chat-command,database-stops,doc-blocks,doctor,examinations,flood,main,mcp-calls,model-pulls}.test.ts',
   'test/{package,studio-snippets,survival,watch-socket,watches,watches-killed,webhooks}.test.ts',
   'test/{embeddings,families-reuse,family-images,ocr,other-encoders,picture-embeddings}.test.ts',

@@ -1,16 +1,19 @@
 /**
  * Draws the rooms of `src` and the imports between them into `docs/contributing/rooms.md`, with dependency-cruiser. `npm run rooms`
  * writes the page; with `--check` the script fails when the page is out of date. It also fails when the tree in
- * `docs/contributing/architecture.md` lacks a folder of `src`, or names a file or folder that is not there.
+ * `docs/contributing/architecture.md` lacks a folder of `src`, or names a file or folder that is not there, and when a folder holds too
+ * many modules to be read as one list.
  */
 import { execFileSync } from 'node:child_process'
 import { existsSync, globSync, readFileSync, writeFileSync } from 'node:fs'
-import { join } from 'node:path'
+import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 
 const ROOT = fileURLToPath(new URL('..', import.meta.url))
 const MAP = join(ROOT, 'docs/contributing/architecture.md')
 const PAGE = join(ROOT, 'docs/contributing/rooms.md')
+/** In one folder, without its tests and its folders. */
+const MOST_MODULES = 20
 /** Where the tree's descriptions begin. */
 const NOTES = 23
 /** Excluded rooms: nearly every room uses them, and their arrows would hide the others. */
@@ -18,7 +21,7 @@ const LEFT_OUT = '^src/(lib|config|setup)/|[.]test[.]ts$'
 /** Patterns of rooms. Files beside them form a room of their own, and so does every other folder of `src`. */
 const ROOMS = [
   'api/(http|openai|native|pages)',
-  'conversation/(request|prompt|tools|reply)',
+  'conversation/(call|request|prompt|tools|reply)',
   'inference/(constraints|engines|local(/(host|worker|scheduler|cache|tokens|sampling|native))?)',
   'inference/remote(/(vllm|sglang|openai|http|servers|tokens|wire))?',
   '[^/]+',
@@ -47,6 +50,10 @@ const complaints = [
     .filter((folder) => folder !== 'src' && !listed.includes(`${folder}/`))
     .map((folder) => `${folder}/ is not in the tree`),
 ].map((complaint) => `docs/contributing/architecture.md: ${complaint}`)
+const modules = globSync('{src,studio/src}/**/*.{ts,tsx,mjs}', { cwd: ROOT, exclude: ['**/*.test.ts'] })
+for (const [folder, { length }] of Map.groupBy(modules, dirname)) {
+  if (length > MOST_MODULES) complaints.push(`${folder}: ${length} modules; more than ${MOST_MODULES} need folders`)
+}
 
 if (!process.argv.includes('--check')) writeFileSync(PAGE, page)
 else if (readFileSync(PAGE, 'utf8') !== page) {

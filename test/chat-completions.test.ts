@@ -4,7 +4,7 @@ import { text } from 'node:stream/consumers'
 import OpenAI from 'openai'
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import type { PromptPart } from '../src/inference/contract/parts.ts'
-import { internalError, modelOverloaded } from '../src/lib/errors.ts'
+import { internalError, modelOverloaded } from '../src/lib/errors/errors.ts'
 import { errorOf, jsonOf, KEY, startTestServer, type TestServer } from './support/server.ts'
 
 let server: TestServer

@@ -1,7 +1,7 @@
 import { readFile } from 'node:fs/promises'
 import OpenAI, { toFile } from 'openai'
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
-import { ApiError } from '../src/lib/errors.ts'
+import { ApiError } from '../src/lib/errors/errors.ts'
 import { isLocal, loadCard } from '../src/models/card.ts'
 import { chunksOf, messageOf, promptText, replyOf } from './support/chat.ts'
 import { errorOf, jsonOf, KEY, startTestServer, type TestServer } from './support/server.ts'

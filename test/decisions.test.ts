@@ -5,7 +5,7 @@ import sharp from 'sharp'
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import type { PromptPart } from '../src/inference/contract/parts.ts'
 import type { ReadQuestion } from '../src/inference/contract/work.ts'
-import { internalError } from '../src/lib/errors.ts'
+import { internalError } from '../src/lib/errors/errors.ts'
 import { changedCard, type TemporaryCard, uncalibratedCard } from './support/changed-card.ts'
 import { errorOf, jsonOf, startTestServer, type TestServer } from './support/server.ts'
 

@@ -4,7 +4,7 @@ import { type AddressInfo, createServer } from 'node:net'
 import { fileURLToPath } from 'node:url'
 import sharp from 'sharp'
 import { afterEach, describe, expect, it } from 'vitest'
-import { DecoderPool, type DecoderPoolOptions } from '../src/media/decoding/decoder-pool.ts'
+import { DecoderPool, type DecoderPoolOptions } from '../src/media/decoding/process/decoder-pool.ts'
 import { CameraPool } from '../src/media/live/camera-pool.ts'
 import { whyNoSeccomp } from '../src/media/sandbox/seccomp.ts'
 

@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
-import { invalidRequest } from '../src/lib/errors.ts'
+import { invalidRequest } from '../src/lib/errors/errors.ts'
 import { MediaLoader } from '../src/media/media-loader.ts'
 import { jsonOf, startTestServer, type TestServer } from './support/server.ts'
 

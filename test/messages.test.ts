@@ -2,7 +2,7 @@ import { readFile } from 'node:fs/promises'
 import Anthropic from '@anthropic-ai/sdk'
 import OpenAI, { toFile } from 'openai'
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
-import { internalError, modelOverloaded } from '../src/lib/errors.ts'
+import { internalError, modelOverloaded } from '../src/lib/errors/errors.ts'
 import { promptText } from './support/chat.ts'
 import { jsonOf, KEY, startTestServer, type TestServer } from './support/server.ts'
 

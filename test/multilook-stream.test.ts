@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { readEvents } from '../src/client/event-stream.ts'
-import { internalError, modelOverloaded } from '../src/lib/errors.ts'
+import { internalError, modelOverloaded } from '../src/lib/errors/errors.ts'
 import { errorOf, jsonOf, startTestServer, type TestServer } from './support/server.ts'
 
 /** Multilook as Server-Sent Events, an extension: for clients whose `Accept` header asks for it. */

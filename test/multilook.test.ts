@@ -6,7 +6,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import type { PromptPart } from '../src/inference/contract/parts.ts'
-import { internalError, invalidRequest, modelOverloaded } from '../src/lib/errors.ts'
+import { internalError, invalidRequest, modelOverloaded } from '../src/lib/errors/errors.ts'
 import { errorOf, jsonOf, KEY, startTestServer, type TestServer } from './support/server.ts'
 
 const PATH = '/v1/chat/completions/multilook'

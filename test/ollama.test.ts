@@ -3,7 +3,7 @@ import { request } from 'node:http'
 import { Ollama } from 'ollama'
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { readConfig } from '../src/config/config.ts'
-import { internalError } from '../src/lib/errors.ts'
+import { internalError } from '../src/lib/errors/errors.ts'
 import { promptText } from './support/chat.ts'
 import { jsonOf, KEY, startTestServer, type TestServer } from './support/server.ts'
 

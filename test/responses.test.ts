@@ -3,7 +3,7 @@ import OpenAI from 'openai'
 import { zodTextFormat } from 'openai/helpers/zod'
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { z } from 'zod'
-import { internalError, modelOverloaded } from '../src/lib/errors.ts'
+import { internalError, modelOverloaded } from '../src/lib/errors/errors.ts'
 import { promptText, textOf } from './support/chat.ts'
 import { errorOf, jsonOf, KEY, startTestServer, type TestServer } from './support/server.ts'
 

@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
-import { goingOn, rowsOf, withEvents } from '../studio/src/watch/event-rows.ts'
+import { goingOn, rowsOf, withEvents } from '../studio/src/watch/events/event-rows.ts'
 import type { WatchEvent } from '../studio/src/watch/wire.ts'
 
 /** What the Studio's list of a watch's events is made of. */

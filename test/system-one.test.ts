@@ -4,7 +4,7 @@ import { choice, noul, score, TypeSafeClient, UnprocessableEntityError } from '@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import type { PromptPart } from '../src/inference/contract/parts.ts'
 import type { ReadQuestion } from '../src/inference/contract/work.ts'
-import { internalError, modelOverloaded } from '../src/lib/errors.ts'
+import { internalError, modelOverloaded } from '../src/lib/errors/errors.ts'
 import { type TemporaryCard, uncalibratedCard } from './support/changed-card.ts'
 import { jsonOf, startTestServer, type TestServer } from './support/server.ts'
 

@@ -8,7 +8,7 @@ import { afterAll, beforeAll, beforeEach, describe, expect, onTestFinished, test
 import { Accounts } from '../src/accounts/accounts.ts'
 import { readEvents } from '../src/client/event-stream.ts'
 import type { ReadQuestion } from '../src/inference/contract/work.ts'
-import { modelOverloaded } from '../src/lib/errors.ts'
+import { modelOverloaded } from '../src/lib/errors/errors.ts'
 import { Database } from '../src/storage/database.ts'
 import { eq } from '../src/storage/drizzle.ts'
 import * as tables from '../src/storage/schema.ts'

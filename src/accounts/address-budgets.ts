@@ -1,6 +1,6 @@
 import ipaddr from 'ipaddr.js'
 import { LRUCache } from 'lru-cache'
-import { type ApiError, rateLimited, tryAgainIn, wholeSeconds } from '../lib/errors.ts'
+import { type ApiError, rateLimited, tryAgainIn, wholeSeconds } from '../lib/errors/errors.ts'
 import { getOrMake } from '../lib/get-or-make.ts'
 import type { Clock } from './rate-limits.ts'
 

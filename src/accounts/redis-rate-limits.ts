@@ -1,6 +1,6 @@
 import { Redis, type Result } from 'ioredis'
 import type { Bucket, LimitChanges } from '../config/rate-limits.ts'
-import { serviceUnavailable } from '../lib/errors.ts'
+import { serviceUnavailable } from '../lib/errors/errors.ts'
 import type { Principal } from './principal.ts'
 import { type Allowance, limitOf, type RateLimits, WINDOW_MS } from './rate-limits.ts'
 

@@ -1,6 +1,6 @@
 import { readFile, stat } from 'node:fs/promises'
 import { join } from 'node:path'
-import { writeSecret } from '../lib/secret-file.ts'
+import { writeSecret } from '../lib/secrets/secret-file.ts'
 import { isApiKey, newApiKey } from './api-key.ts'
 
 /**

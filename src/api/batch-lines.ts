@@ -1,7 +1,7 @@
 import { Readable } from 'node:stream'
 import type { LineCaller, LineRequest } from '../batches/line-runner.ts'
 import type { LineResponse } from '../batches/output-writer.ts'
-import type { ApiError } from '../lib/errors.ts'
+import type { ApiError } from '../lib/errors/errors.ts'
 import type { RequestTrace } from '../tracing/request-trace.ts'
 import type { ApiOptions } from './api.ts'
 import { accessError } from './http/access/auth.ts'

@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto'
 import { setTimeout as delay } from 'node:timers/promises'
 import type { Logger } from 'pino'
-import { ApiError } from '../lib/errors.ts'
+import { ApiError } from '../lib/errors/errors.ts'
 import { FairSlots } from '../lib/fair-slots.ts'
 import type { Database } from '../storage/database.ts'
 import { BatchDesk, type OpenBatch } from './batch-desk.ts'

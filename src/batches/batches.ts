@@ -1,7 +1,7 @@
 import type { Principal } from '../accounts/principal.ts'
 import { SortedIds } from '../files/file-id.ts'
 import type { Files } from '../files/files.ts'
-import { invalidRequest } from '../lib/errors.ts'
+import { invalidRequest } from '../lib/errors/errors.ts'
 import type { Database } from '../storage/database.ts'
 import { and, desc, eq, lt, sql } from '../storage/drizzle.ts'
 import type { BatchEnding } from '../storage/schema.ts'

@@ -1,4 +1,4 @@
-import type { ErrorCode } from '../lib/error-codes.ts'
+import type { ErrorCode } from '../lib/errors/error-codes.ts'
 import { getOrMake } from '../lib/get-or-make.ts'
 import type { BatchProblem } from '../storage/schema.ts'
 import { readInputLine } from './input-line.ts'

@@ -1,8 +1,8 @@
 import { createHash } from 'node:crypto'
-import type { ErrorCode } from '../lib/error-codes.ts'
-import { MOST_VALUES, shapeFault } from '../lib/json-shape.ts'
-import { isRecord, type JsonObject } from '../lib/parse-json.ts'
-import { rawMembers } from '../lib/raw-json.ts'
+import type { ErrorCode } from '../lib/errors/error-codes.ts'
+import { MOST_VALUES, shapeFault } from '../lib/json/json-shape.ts'
+import { isRecord, type JsonObject } from '../lib/json/parse-json.ts'
+import { rawMembers } from '../lib/json/raw-json.ts'
 import type { BatchProblem } from '../storage/schema.ts'
 
 /** What a line of an input is about, or what is wrong with it. */

@@ -1,5 +1,5 @@
 import { setTimeout as delay } from 'node:timers/promises'
-import { ApiError } from '../lib/errors.ts'
+import { ApiError } from '../lib/errors/errors.ts'
 import type { LineDesk, LineResult } from './line-desk.ts'
 
 const PAUSE_MS = 1_000

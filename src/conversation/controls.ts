@@ -1,8 +1,8 @@
 import { type AnnotationFormat, type Hint, hintedFormat, takeHints } from '../grounding/hints.ts'
 import type { ServedModel } from '../inference/catalog/registry.ts'
-import { invalidRequest } from '../lib/errors.ts'
-import { type Param, type Path, within } from '../lib/param.ts'
-import { named } from './capability-checks.ts'
+import { invalidRequest } from '../lib/errors/errors.ts'
+import { type Param, type Path, within } from '../lib/errors/param.ts'
+import { named } from './call/capability-checks.ts'
 import { FOCUS_PARAM } from './focus.ts'
 import { FEWEST_TOKENS_TO_THINK, thoughtBudget as thoughtBudgetOf } from './prompt/thinking.ts'
 import {

@@ -1,6 +1,6 @@
 import { sumOf } from '../lib/sum.ts'
-import type { Call } from './call.ts'
-import { checkDecisions } from './capability-checks.ts'
+import type { Call } from './call/call.ts'
+import { checkDecisions } from './call/capability-checks.ts'
 import { DecisionRun, type Reading } from './decision-run.ts'
 import type { Answer, DecisionReply } from './decisions/decision-reply.ts'
 import { wordingOf } from './decisions/wording.ts'

@@ -1,5 +1,5 @@
-import { ApiError, internalError } from '../lib/errors.ts'
-import { parseJsonOr } from '../lib/parse-json.ts'
+import { ApiError, internalError } from '../lib/errors/errors.ts'
+import { parseJsonOr } from '../lib/json/parse-json.ts'
 import { type GridRegion, isRegion } from '../media/coordinates.ts'
 import type { RgbImage } from '../media/pixels.ts'
 import type { PromptSource } from './prompt/prompt.ts'

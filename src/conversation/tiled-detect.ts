@@ -1,13 +1,14 @@
 import type { Work } from '../inference/contract/work.ts'
-import { invalidRequest } from '../lib/errors.ts'
+import { invalidRequest } from '../lib/errors/errors.ts'
 import type { PixelRegion } from '../media/coordinates.ts'
-import type { Cuts, DecodedImage } from '../media/decoding/protocol.ts'
+import type { Cuts, DecodedImage } from '../media/decoding/process/protocol.ts'
 import { closeTarget } from '../media/image-detail.ts'
 import type { RgbImage, Size } from '../media/pixels.ts'
 import { fittingGrid, MOST_TILES, partsToCut, planTiles, type TileGrid } from '../media/tile-plan.ts'
 import type { ImageLimits } from '../models/card.ts'
-import type { Call } from './call.ts'
-import { checkDetect } from './capability-checks.ts'
+import type { Call } from './call/call.ts'
+import { checkDetect } from './call/capability-checks.ts'
+import { Patience } from './call/patience.ts'
 import { type DetectReply, ratePicture, replyAbout, type Searched, searchPicture } from './detect.ts'
 import { toDetection } from './detecting/detection.ts'
 import { imageUrlsOf } from './detecting/dialog.ts'
@@ -25,7 +26,6 @@ import {
   type Thing,
   withoutRepeats,
 } from './detecting/ladder.ts'
-import { Patience } from './patience.ts'
 import { loadCuts, loadPictures } from './prompt/media-parts.ts'
 import type { ConfidenceRequest, DetectRequest } from './request/detect-request.ts'
 

@@ -1,7 +1,7 @@
 import { FAMILIES } from '../families/families.ts'
 import type { Family } from '../families/family.ts'
 import { type SpeechHints, TRANSCRIBES, TRANSLATES, type TranscriptionForm } from '../families/transcription.ts'
-import { invalidRequest } from '../lib/errors.ts'
+import { invalidRequest } from '../lib/errors/errors.ts'
 import type { ModelCard } from '../models/card.ts'
 import type { ContentPart, Message } from './request/message.ts'
 

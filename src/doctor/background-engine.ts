@@ -3,7 +3,7 @@ import type { CountOptions, Engine } from '../inference/contract/engine.ts'
 import type { Generation } from '../inference/contract/generation.ts'
 import type { PromptPart } from '../inference/contract/parts.ts'
 import type { Work } from '../inference/contract/work.ts'
-import { ApiError } from '../lib/errors.ts'
+import { ApiError } from '../lib/errors/errors.ts'
 import { Unavailable } from './examination.ts'
 
 /** An engine that is busy, loads or starts again for longer than all these attempts is given up. */

@@ -1,6 +1,6 @@
 import type { Engine } from '../inference/contract/engine.ts'
 import type { Priority } from '../inference/contract/priority.ts'
-import { ApiError } from '../lib/errors.ts'
+import { ApiError } from '../lib/errors/errors.ts'
 import type { ModelCard, ServedId } from '../models/card.ts'
 import { checkCoordinates, checkPlainCoordinates } from './checks/coordinates.ts'
 import { checkDevice } from './checks/device.ts'

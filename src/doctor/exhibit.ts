@@ -1,4 +1,4 @@
-import type { DecodedImage } from '../media/decoding/protocol.ts'
+import type { DecodedImage } from '../media/decoding/process/protocol.ts'
 import type { Frame } from './coordinates/convention.ts'
 import { type Drawing, planDrawings, toPng } from './drawing.ts'
 import type { Subject } from './subject.ts'

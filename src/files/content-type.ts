@@ -1,4 +1,4 @@
-import { type ApiError, invalidRequest } from '../lib/errors.ts'
+import { type ApiError, invalidRequest } from '../lib/errors/errors.ts'
 import { adviceFor, MEDIA_TYPES, type MediaType, mediaType, typeName } from '../media/media-type.ts'
 
 /** The type of batches' inputs and outputs. */

@@ -1,6 +1,6 @@
 import type { Logger } from 'pino'
 import type { Principal } from '../accounts/principal.ts'
-import { ApiError } from '../lib/errors.ts'
+import { ApiError } from '../lib/errors/errors.ts'
 import type { StoredFiles } from '../media/fetching/stored-files.ts'
 import type { MediaType } from '../media/media-type.ts'
 import type { BlobStore, ByteRange, Draft } from '../storage/blob-store.ts'

@@ -1,5 +1,5 @@
 import type { Principal } from '../accounts/principal.ts'
-import { ApiError, serviceUnavailable } from '../lib/errors.ts'
+import { ApiError, serviceUnavailable } from '../lib/errors/errors.ts'
 import { HEAD_BYTES, type MediaType, mediaType } from '../media/media-type.ts'
 import type { BlobStore } from '../storage/blob-store.ts'
 import type { Database, Queries, Transaction } from '../storage/database.ts'

@@ -1,5 +1,5 @@
 import type { Principal } from '../accounts/principal.ts'
-import { ApiError } from '../lib/errors.ts'
+import { ApiError } from '../lib/errors/errors.ts'
 import type { Transaction } from '../storage/database.ts'
 import { and, eq, gt, sql } from '../storage/drizzle.ts'
 import { organisations, uploads } from '../storage/schema.ts'

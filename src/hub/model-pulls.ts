@@ -1,6 +1,6 @@
 import type { MachineSpeed } from '../catalogue/speed-estimate.ts'
 import { ConfigError } from '../config/config.ts'
-import { invalidRequest } from '../lib/errors.ts'
+import { invalidRequest } from '../lib/errors/errors.ts'
 import { repositoryOf, storedCards } from './cache/model-store.ts'
 import { type ModelAddress, readAddress } from './choice/model-address.ts'
 import { readHubSettings } from './hub-settings.ts'

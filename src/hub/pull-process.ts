@@ -1,5 +1,5 @@
 import type { MachineSpeed } from '../catalogue/speed-estimate.ts'
-import { ApiError, internalError, invalidRequest, serviceUnavailable } from '../lib/errors.ts'
+import { ApiError, internalError, invalidRequest, serviceUnavailable } from '../lib/errors/errors.ts'
 import { spawnLimited } from '../lib/guarded/limited-process.ts'
 import type { PullEvent } from './pull-event.ts'
 

@@ -1,12 +1,12 @@
 import type { LRUCache } from 'lru-cache'
-import { ApiError, invalidRequest } from '../lib/errors.ts'
+import { ApiError, invalidRequest } from '../lib/errors/errors.ts'
 import type { FairSlots } from '../lib/fair-slots.ts'
 import { getOrMake } from '../lib/get-or-make.ts'
 import type { AudioLimits } from '../models/card.ts'
 import { SAMPLE_RATE } from './audio-tokens.ts'
 import type { GridRegion } from './coordinates.ts'
 import { decodedBytes } from './decoding/decoded-bytes.ts'
-import type { DecoderPool } from './decoding/decoder-pool.ts'
+import type { DecoderPool } from './decoding/process/decoder-pool.ts'
 import type {
   Cuts,
   DecodedAudio,
@@ -17,7 +17,7 @@ import type {
   DecodeResults,
   DecodeTask,
   MediaData,
-} from './decoding/protocol.ts'
+} from './decoding/process/protocol.ts'
 import type { GuardedFetcher } from './fetching/guarded-fetch.ts'
 import type { Spool, SpooledFile } from './fetching/spool.ts'
 import type { StoredFiles } from './fetching/stored-files.ts'

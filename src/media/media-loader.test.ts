@@ -6,7 +6,7 @@ import { crc32, deflateSync } from 'node:zlib'
 import sharp from 'sharp'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { makeVideo } from '../../test/support/video.ts'
-import { ApiError } from '../lib/errors.ts'
+import { ApiError } from '../lib/errors/errors.ts'
 import { isPublic } from './fetching/guarded-fetch.ts'
 import { MediaLoader } from './media-loader.ts'
 

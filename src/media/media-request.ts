@@ -1,6 +1,6 @@
 import type { AudioLimits, VideoLimits } from '../models/card.ts'
 import type { GridRegion } from './coordinates.ts'
-import type { Cuts, DecodedAudio, DecodedDocument, DecodedImage, DecodedVideo } from './decoding/protocol.ts'
+import type { Cuts, DecodedAudio, DecodedDocument, DecodedImage, DecodedVideo } from './decoding/process/protocol.ts'
 import type { ImageTarget } from './image-detail.ts'
 import type { MediaReference } from './media-source.ts'
 import type { Size } from './pixels.ts'

@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
-import { ApiError } from '../lib/errors.ts'
+import { ApiError } from '../lib/errors/errors.ts'
 import { locate } from './media-source.ts'
 
 const bytes = fc.uint8Array({ minLength: 1, maxLength: 200 })

@@ -1,4 +1,4 @@
-import { invalidRequest } from '../lib/errors.ts'
+import { invalidRequest } from '../lib/errors/errors.ts'
 import type { InlineMedia } from './inline-media.ts'
 import type { LiveFrame } from './live/live-frame.ts'
 

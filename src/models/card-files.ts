@@ -1,6 +1,6 @@
 import { stat } from 'node:fs/promises'
 import { dirname, resolve } from 'node:path'
-import { parseJsonOr } from '../lib/parse-json.ts'
+import { parseJsonOr } from '../lib/json/parse-json.ts'
 import { isObject } from './card-values.ts'
 import { readPlain } from './read/plain-file.ts'
 

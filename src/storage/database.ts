@@ -1,6 +1,6 @@
 import { Socket } from 'node:net'
 import pg from 'pg'
-import { ApiError, serviceUnavailable } from '../lib/errors.ts'
+import { ApiError, serviceUnavailable } from '../lib/errors/errors.ts'
 import { withTimeout } from '../lib/with-timeout.ts'
 import { drizzle, type NodePgDatabase, type SQL } from './drizzle.ts'
 import { PathSocket } from './embedded/address.ts'

@@ -1,7 +1,7 @@
 import { open, rm } from 'node:fs/promises'
 import type { Readable } from 'node:stream'
 import type { S3ServiceException } from '@aws-sdk/client-s3'
-import { serviceUnavailable } from '../lib/errors.ts'
+import { serviceUnavailable } from '../lib/errors/errors.ts'
 import type { BlobStore } from './blob-store.ts'
 import { openDrafts } from './draft-folder.ts'
 import { storageFull } from './storage-full.ts'

@@ -1,4 +1,4 @@
-import { type ApiError, serviceUnavailable } from '../lib/errors.ts'
+import { type ApiError, serviceUnavailable } from '../lib/errors/errors.ts'
 
 const RETRY_AFTER_S = 30
 

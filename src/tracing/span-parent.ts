@@ -9,7 +9,7 @@ import {
 } from '@opentelemetry/api'
 import { W3CTraceContextPropagator } from '@opentelemetry/core'
 import { ATTR_ERROR_TYPE } from '@opentelemetry/semantic-conventions'
-import { ApiError } from '../lib/errors.ts'
+import { ApiError } from '../lib/errors/errors.ts'
 import type { TracedStage } from '../lib/traced-stage.ts'
 
 const PROPAGATOR = new W3CTraceContextPropagator()

@@ -1,6 +1,6 @@
-import { type ApiError, invalidRequest } from '../lib/errors.ts'
+import { type ApiError, invalidRequest } from '../lib/errors/errors.ts'
 import type { HostResolver } from '../lib/public-address.ts'
-import type { SecretBox } from '../lib/secret-box.ts'
+import type { SecretBox } from '../lib/secrets/secret-box.ts'
 import { isFFmpegInstalled } from '../media/decoding/ffmpeg-package.ts'
 import { isForbidden } from '../media/live/camera-dial.ts'
 import { CameraHosts } from '../media/live/camera-hosts.ts'

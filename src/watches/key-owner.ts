@@ -1,6 +1,6 @@
 import type { KeyOwners } from '../accounts/authenticator.ts'
 import type { Principal } from '../accounts/principal.ts'
-import { invalidRequest, serviceUnavailable } from '../lib/errors.ts'
+import { invalidRequest, serviceUnavailable } from '../lib/errors/errors.ts'
 import type { HeldWatch } from './watch-desk.ts'
 
 /** How long the owner of a key is known. */

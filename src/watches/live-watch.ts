@@ -1,6 +1,6 @@
 import type { KeyOwners } from '../accounts/authenticator.ts'
 import type { Files } from '../files/files.ts'
-import { ApiError, serviceUnavailable } from '../lib/errors.ts'
+import { ApiError, serviceUnavailable } from '../lib/errors/errors.ts'
 import type { MediaLoader } from '../media/media-loader.ts'
 import { CameraFeed, type FollowCamera } from './camera-feed.ts'
 import { ClipRecorder } from './clip-recorder.ts'

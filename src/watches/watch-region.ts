@@ -1,4 +1,4 @@
-import { invalidRequest } from '../lib/errors.ts'
+import { invalidRequest } from '../lib/errors/errors.ts'
 import { GRID, type GridRegion, regionPixels } from '../media/coordinates.ts'
 import type { Size } from '../media/pixels.ts'
 

@@ -20,8 +20,8 @@ import { SessionNotices } from './session/session-notices.tsx'
 import { SessionsDialog, sessionsAreShown } from './session/sessions-dialog.tsx'
 import { Stage } from './stage/stage.tsx'
 import { IconButton } from './widgets/button.tsx'
-import { FailureNotice } from './widgets/failure-notice.tsx'
 import { Icon } from './widgets/icon.tsx'
+import { FailureNotice } from './widgets/notices/failure-notice.tsx'
 import { ThemeButton } from './widgets/theme.tsx'
 
 const isDragging = signal(false)

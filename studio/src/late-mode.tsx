@@ -5,7 +5,7 @@ import type { Shortcut } from './keyboard/shortcut.ts'
 import type { Clip, Mark } from './marks/mark.ts'
 import type { StageTool } from './stage/image-stage.tsx'
 import { Button } from './widgets/button.tsx'
-import { Notice } from './widgets/notice.tsx'
+import { Notice } from './widgets/notices/notice.tsx'
 
 /** What a mode puts on the page. */
 interface ModeContent {

@@ -1,6 +1,6 @@
 import { Automaton } from '../../src/inference/constraints/automaton.ts'
 import { grammarOf } from '../../src/inference/constraints/constraint-grammar.ts'
-import { TokenTrie, type Vocabulary } from '../../src/inference/constraints/token-trie.ts'
+import { TokenTrie, type Vocabulary } from '../../src/inference/constraints/tokens/token-trie.ts'
 import { isPartOfUtf8 } from '../../src/inference/constraints/utf8.ts'
 import type { Constraint } from '../../src/inference/contract/constraint.ts'
 

@@ -1,6 +1,6 @@
 import { fileURLToPath } from 'node:url'
 import koffi from 'koffi'
-import { bindDeviceChoice, type DeviceChoice } from '../../src/inference/local/native/device-rows.ts'
+import { bindDeviceChoice, type DeviceChoice } from '../../src/inference/local/native/device/device-rows.ts'
 import type { NativeLibraries } from '../../src/inference/local/native/libraries.ts'
 import { compileAlone } from './kernels-alone.ts'
 

@@ -7,7 +7,7 @@ import type { ImagePart, PromptPart } from '../../src/inference/contract/parts.t
 import type { LocalStats } from '../../src/inference/contract/stats.ts'
 import type { Branch, Sampling } from '../../src/inference/contract/work.ts'
 import type { LocalEngine } from '../../src/inference/local/host/local-engine.ts'
-import type { ApiError } from '../../src/lib/errors.ts'
+import type { ApiError } from '../../src/lib/errors/errors.ts'
 import { loadCard, type ModelCard } from '../../src/models/card.ts'
 
 export const CARD = fileURLToPath(new URL('../../models/lookout-nano/card.json', import.meta.url))

@@ -2,7 +2,7 @@ import { once } from 'node:events'
 import type { IncomingMessage } from 'node:http'
 import { expect, onTestFinished } from 'vitest'
 import { type ClientOptions, WebSocket } from 'ws'
-import type { ErrorBody } from '../../src/lib/errors.ts'
+import type { ErrorBody } from '../../src/lib/errors/errors.ts'
 
 /** What a server sends: a reply to a frame, an event or a look. */
 export interface SocketMessage extends Record<string, unknown> {

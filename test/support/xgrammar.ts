@@ -1,6 +1,6 @@
 import { type ChildProcess, spawn } from 'node:child_process'
 import { createInterface, type Interface } from 'node:readline'
-import type { Vocabulary } from '../../src/inference/constraints/token-trie.ts'
+import type { Vocabulary } from '../../src/inference/constraints/tokens/token-trie.ts'
 
 /** The bits of the tokens that may come: at the start of each text, and after each of its bytes until one is refused. */
 type Masks = readonly (readonly number[])[]

@@ -8,7 +8,7 @@ import type { EngineEvent, Generation } from '../../src/inference/contract/gener
 import type { Work } from '../../src/inference/contract/work.ts'
 import { Samples } from '../../src/inference/remote/http/samples.ts'
 import { startRemoteEngine } from '../../src/inference/remote/start.ts'
-import { ApiError } from '../../src/lib/errors.ts'
+import { ApiError } from '../../src/lib/errors/errors.ts'
 import { loadCard, remoteCard } from '../../src/models/card.ts'
 import { writeVllmCard } from '../support/vllm/card.ts'
 import { Vllm } from '../support/vllm/server.ts'

@@ -1,5 +1,5 @@
 import type { FastifyError, FastifyReply, FastifyRequest } from 'fastify'
-import { ApiError, internalError, invalidRequest, wholeSeconds } from '../../lib/errors.ts'
+import { ApiError, internalError, invalidRequest, wholeSeconds } from '../../lib/errors/errors.ts'
 import type { ApiCall } from './api-call.ts'
 import { CLIENT_CLOSED_REQUEST, ClientDisconnected } from './connection/abort-signal.ts'
 

@@ -1,6 +1,6 @@
 import type { ModelCatalog } from '../../inference/catalog/model-catalog.ts'
 import type { ServedModel } from '../../inference/catalog/registry.ts'
-import { type ApiError, invalidRequest } from '../../lib/errors.ts'
+import { type ApiError, invalidRequest } from '../../lib/errors/errors.ts'
 
 /**
  * Returns the model that a request names.

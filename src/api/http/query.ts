@@ -1,5 +1,5 @@
 import { booleanOf } from '../../config/boolean-text.ts'
-import { invalidRequest, say } from '../../lib/errors.ts'
+import { invalidRequest, say } from '../../lib/errors/errors.ts'
 
 /** Reads a boolean of a query, false by default. @throws ApiError 400 for other values, and for several. */
 export function queryBoolean(query: unknown, name: string): boolean {

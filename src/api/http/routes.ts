@@ -1,7 +1,7 @@
 import type { FastifyContextConfig, FastifyInstance, HTTPMethods, RouteHandlerMethod } from 'fastify'
 import type { Scope } from '../../accounts/api-key.ts'
 import type { Bucket } from '../../config/rate-limits.ts'
-import { invalidRequest } from '../../lib/errors.ts'
+import { invalidRequest } from '../../lib/errors/errors.ts'
 import type { Convention } from './conventions.ts'
 
 type Method = 'GET' | 'POST' | 'PATCH' | 'DELETE'

@@ -1,7 +1,7 @@
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import type { ModelCatalog } from '../../inference/catalog/model-catalog.ts'
 import type { ServedModel } from '../../inference/catalog/registry.ts'
-import { type ApiError, invalidRequest } from '../../lib/errors.ts'
+import { type ApiError, invalidRequest } from '../../lib/errors/errors.ts'
 import { type Examinations, toExaminationBody } from '../http/examinations.ts'
 import { MODEL_NOT_FOUND, namedModel } from '../http/named-model.ts'
 import { addEndpoint } from '../http/routes.ts'

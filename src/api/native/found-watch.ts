@@ -1,5 +1,5 @@
 import type { FastifyRequest } from 'fastify'
-import { type ApiError, invalidRequest } from '../../lib/errors.ts'
+import { type ApiError, invalidRequest } from '../../lib/errors/errors.ts'
 import type { Watch, Watches } from '../../watches/watches.ts'
 import { principalOf } from '../http/access/auth.ts'
 

@@ -1,4 +1,4 @@
-import type { ErrorBody } from '../../lib/errors.ts'
+import type { ErrorBody } from '../../lib/errors/errors.ts'
 import type { ResponseStream } from '../http/connection/response-stream.ts'
 import type { ModelPullEventBody } from './wire/model-pull.ts'
 

@@ -1,5 +1,5 @@
 import type { FastifyReply, FastifyRequest } from 'fastify'
-import { invalidRequest } from '../../lib/errors.ts'
+import { invalidRequest } from '../../lib/errors/errors.ts'
 import { HEAD_BYTES, mediaType } from '../../media/media-type.ts'
 import type { Pushed } from '../../watches/look.ts'
 import type { WatchRunner } from '../../watches/watch-runner.ts'

@@ -1,6 +1,6 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
-import { checkDecisions } from '../../conversation/capability-checks.ts'
-import { ApiError, invalidRequest, serviceUnavailable } from '../../lib/errors.ts'
+import { checkDecisions } from '../../conversation/call/capability-checks.ts'
+import { ApiError, invalidRequest, serviceUnavailable } from '../../lib/errors/errors.ts'
 import type { Cameras } from '../../watches/cameras.ts'
 import type { WatchReport } from '../../watches/look-counts.ts'
 import type { WatchRunner } from '../../watches/watch-runner.ts'

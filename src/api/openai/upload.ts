@@ -13,7 +13,7 @@ import {
   type Purpose,
   UPLOAD_PURPOSES,
 } from '../../files/files.ts'
-import { ApiError, invalidRequest } from '../../lib/errors.ts'
+import { ApiError, invalidRequest } from '../../lib/errors/errors.ts'
 import { collectYoungGarbage } from '../../lib/guarded/memory.ts'
 import { HEAD_BYTES, kindOfType, type MediaType, mediaType } from '../../media/media-type.ts'
 import type { Draft } from '../../storage/blob-store.ts'

@@ -1,7 +1,7 @@
 import type { Conversations } from '../../conversation/conversations.ts'
 import type { ModelCatalog } from '../../inference/catalog/model-catalog.ts'
 import type { ServedModel } from '../../inference/catalog/registry.ts'
-import type { ApiError } from '../../lib/errors.ts'
+import type { ApiError } from '../../lib/errors/errors.ts'
 import type { ApiCall } from '../http/api-call.ts'
 import type { BodyFormat } from '../http/body/body-format.ts'
 import type { BodyReader, ReadBody } from '../http/body/body-reader.ts'

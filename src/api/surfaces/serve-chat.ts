@@ -1,4 +1,4 @@
-import { type ApiError, internalError } from '../../lib/errors.ts'
+import { type ApiError, internalError } from '../../lib/errors/errors.ts'
 import type { ApiCall } from '../http/api-call.ts'
 import { EVENTS, type Framing, type ResponseStream } from '../http/connection/response-stream.ts'
 import { noteError, toApiError } from '../http/error-handler.ts'

@@ -1,5 +1,5 @@
 import { ConfigError } from '../../config/config.ts'
-import { isRecord } from '../../lib/parse-json.ts'
+import { isRecord } from '../../lib/json/parse-json.ts'
 import { print } from '../asking/screen.ts'
 import { forTerminal } from '../for-terminal.ts'
 import { toTable } from '../output.ts'

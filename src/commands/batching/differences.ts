@@ -1,4 +1,4 @@
-import { isRecord } from '../../lib/parse-json.ts'
+import { isRecord } from '../../lib/json/parse-json.ts'
 
 /** A field by its path, such as `items[2].name`. What is not there is undefined. */
 export interface Difference {

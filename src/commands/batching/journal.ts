@@ -3,7 +3,7 @@ import { mkdir, open, rm } from 'node:fs/promises'
 import { basename, dirname, join } from 'node:path'
 import { splitLines } from '../../batches/lines.ts'
 import { ConfigError } from '../../config/config.ts'
-import { parseRecord } from '../../lib/parse-json.ts'
+import { parseRecord } from '../../lib/json/parse-json.ts'
 import { FolderLock } from '../../storage/folder-lock.ts'
 
 /** What is asked about: a picture, or a request by its `custom_id`. */

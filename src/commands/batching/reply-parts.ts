@@ -1,4 +1,4 @@
-import { isRecord, type JsonObject } from '../../lib/parse-json.ts'
+import { isRecord, type JsonObject } from '../../lib/json/parse-json.ts'
 import { readReply } from '../asking/reply-annotations.ts'
 
 /** A part of a response that is compared by itself. */

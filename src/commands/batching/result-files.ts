@@ -1,6 +1,6 @@
 import { closeSync, readSync } from 'node:fs'
 import { ConfigError } from '../../config/config.ts'
-import { isRecord, parseRecord } from '../../lib/parse-json.ts'
+import { isRecord, parseRecord } from '../../lib/json/parse-json.ts'
 import { linesOf, MOST_LINE_BYTES, openFile, textOr } from './json-lines.ts'
 
 /** What came of a request: the body of a success, or an error. */

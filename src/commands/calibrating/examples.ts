@@ -1,7 +1,7 @@
 import { stat } from 'node:fs/promises'
 import { dirname, join, resolve } from 'node:path'
 import { ConfigError } from '../../config/config.ts'
-import { type JsonObject, parseRecord } from '../../lib/parse-json.ts'
+import { type JsonObject, parseRecord } from '../../lib/json/parse-json.ts'
 import { type AskedQuestion, toQuestion } from '../deciding/question-file.ts'
 import { readText } from '../options.ts'
 import type { CalibratedType } from './judged.ts'

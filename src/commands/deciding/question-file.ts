@@ -1,6 +1,6 @@
 import { type Document, LineCounter, parseDocument } from 'yaml'
 import { ConfigError } from '../../config/config.ts'
-import { isRecord } from '../../lib/parse-json.ts'
+import { isRecord } from '../../lib/json/parse-json.ts'
 import { readText } from '../options.ts'
 
 /** Questions as the API takes them. */

@@ -12,7 +12,7 @@ import {
   type McpServer,
   originValidationResponse,
 } from '@modelcontextprotocol/server'
-import { parseJsonOr } from '../../lib/parse-json.ts'
+import { parseJsonOr } from '../../lib/json/parse-json.ts'
 import { openSessions } from './sessions.ts'
 
 const PATH = '/mcp'

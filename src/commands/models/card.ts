@@ -1,7 +1,7 @@
 import { ConfigError } from '../../config/config.ts'
 import { checkPromises } from '../../inference/contract/card-checks.ts'
 import { describeCard } from '../../inference/engines/engines.ts'
-import { isRecord } from '../../lib/parse-json.ts'
+import { isRecord } from '../../lib/json/parse-json.ts'
 import { isWeights, type ModelCard, type ReadCard } from '../../models/card.ts'
 import { readExamination } from '../../models/kept-examination.ts'
 import { findStoredCards } from '../../models/stored-cards.ts'

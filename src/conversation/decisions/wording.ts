@@ -1,5 +1,5 @@
 import type { DecisionForms } from '../../families/decision-forms.ts'
-import type { Path } from '../../lib/param.ts'
+import type { Path } from '../../lib/errors/param.ts'
 import type {
   ChoiceQuestion,
   Content,

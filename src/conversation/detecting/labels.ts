@@ -1,6 +1,6 @@
 import type { DetectionKind } from '../../grounding/dialect.ts'
 import type { ServedModel } from '../../inference/catalog/registry.ts'
-import { invalidRequest, say } from '../../lib/errors.ts'
+import { invalidRequest, say } from '../../lib/errors/errors.ts'
 import { sumOf } from '../../lib/sum.ts'
 import type { Targets } from '../request/detect-request.ts'
 

@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import { seal } from '../../lib/seal.ts'
+import { seal } from '../../lib/secrets/seal.ts'
 import { assign } from './assignment.ts'
 import { LONGEST_NAME, labelKey, MOST_TRACKS, readState, writeState } from './track-state.ts'
 import { type Sighting, Tracks } from './tracks.ts'

@@ -1,5 +1,5 @@
 import type { ModelInfo } from '../../inference/contract/engine.ts'
-import { invalidRequest } from '../../lib/errors.ts'
+import { invalidRequest } from '../../lib/errors/errors.ts'
 import { ProcessEnded } from '../../lib/guarded/guarded-process.ts'
 import { PLAIN } from '../../templates/built-in.ts'
 import { type SpecialTokens, type TemplateInput, templateVariables } from '../../templates/conversation.ts'

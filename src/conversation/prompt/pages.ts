@@ -1,5 +1,5 @@
-import { type ApiError, invalidRequest, say } from '../../lib/errors.ts'
-import { type Path, within } from '../../lib/param.ts'
+import { type ApiError, invalidRequest, say } from '../../lib/errors/errors.ts'
+import { type Path, within } from '../../lib/errors/param.ts'
 import { sumOf } from '../../lib/sum.ts'
 import type { MediaRequest } from '../../media/media-request.ts'
 import { pagesIn } from '../../media/page-selection.ts'

@@ -1,5 +1,5 @@
 import type { PromptPart } from '../../inference/contract/parts.ts'
-import { invalidRequest } from '../../lib/errors.ts'
+import { invalidRequest } from '../../lib/errors/errors.ts'
 import { getOrMake } from '../../lib/get-or-make.ts'
 import { pythonEscaped } from '../../templates/jinja/values.ts'
 

@@ -2,8 +2,8 @@ import type { ThoughtMarks } from '../../families/family.ts'
 import { HINT_MARKS } from '../../grounding/hints.ts'
 import type { ServedModel } from '../../inference/catalog/registry.ts'
 import type { PromptPart } from '../../inference/contract/parts.ts'
-import { internalError, invalidRequest } from '../../lib/errors.ts'
-import { type Path, within } from '../../lib/param.ts'
+import { internalError, invalidRequest } from '../../lib/errors/errors.ts'
+import { type Path, within } from '../../lib/errors/param.ts'
 import {
   type AssistantMessage,
   type PlacedMessage,

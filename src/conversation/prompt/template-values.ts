@@ -1,7 +1,7 @@
-import { invalidRequest, say } from '../../lib/errors.ts'
-import type { Path } from '../../lib/param.ts'
-import { parseRecord } from '../../lib/parse-json.ts'
-import { rawItems, rawMembers } from '../../lib/raw-json.ts'
+import { invalidRequest, say } from '../../lib/errors/errors.ts'
+import type { Path } from '../../lib/errors/param.ts'
+import { parseRecord } from '../../lib/json/parse-json.ts'
+import { rawItems, rawMembers } from '../../lib/json/raw-json.ts'
 import type { TemplateValue, ValueForm } from './chat-template.ts'
 import type { Placeholders } from './placeholders.ts'
 

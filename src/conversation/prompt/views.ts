@@ -4,8 +4,8 @@ import type { AnnotationFormat } from '../../grounding/hints.ts'
 import { markupPieces } from '../../grounding/markup-pieces.ts'
 import { formatAnnotation } from '../../grounding/markup-writer.ts'
 import type { PromptPart } from '../../inference/contract/parts.ts'
-import { invalidRequest } from '../../lib/errors.ts'
-import type { Param } from '../../lib/param.ts'
+import { invalidRequest } from '../../lib/errors/errors.ts'
+import type { Param } from '../../lib/errors/param.ts'
 import {
   type ContentPart,
   type Modality,

@@ -6,7 +6,7 @@ import type {
   TextEvent,
   TokenLogProb,
 } from '../../inference/contract/generation.ts'
-import { internalError } from '../../lib/errors.ts'
+import { internalError } from '../../lib/errors/errors.ts'
 import type { Deadline } from '../request/deadline.ts'
 import { type CompletionFinish, type CompletionParts, CompletionReader } from './completion-reader.ts'
 import type { ChoiceEvent, FinishReason, ReplyEvent, ReplyFinish } from './reply.ts'

@@ -1,4 +1,4 @@
-import { internalError } from '../../lib/errors.ts'
+import { internalError } from '../../lib/errors/errors.ts'
 import type { ReplyEvent, ReplyFinish } from './reply.ts'
 import type { StopCutter } from './stop-cutter.ts'
 import { TextJoiner } from './text-joiner.ts'

@@ -1,5 +1,5 @@
 import type { TokenLogProb } from '../../inference/contract/generation.ts'
-import { internalError } from '../../lib/errors.ts'
+import { internalError } from '../../lib/errors/errors.ts'
 import type { RatedPlace } from './grounding.ts'
 import type { ReplyPiece } from './reply-piece.ts'
 import type { Usage } from './usage.ts'

@@ -1,6 +1,6 @@
 import type { ServedModel } from '../../inference/catalog/registry.ts'
 import type { Generation, PromptUsage } from '../../inference/contract/generation.ts'
-import { internalError } from '../../lib/errors.ts'
+import { internalError } from '../../lib/errors/errors.ts'
 import { sumOf } from '../../lib/sum.ts'
 
 export interface Usage {

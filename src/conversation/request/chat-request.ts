@@ -1,5 +1,5 @@
 import type { Compatibility } from '../../config/compatibility.ts'
-import type { Names } from '../../lib/param.ts'
+import type { Names } from '../../lib/errors/param.ts'
 import type { Message } from './message.ts'
 import type { ReplyOptions } from './reply-options.ts'
 import type { Tool } from './tool.ts'

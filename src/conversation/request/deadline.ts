@@ -1,4 +1,4 @@
-import { ApiError } from '../../lib/errors.ts'
+import { ApiError } from '../../lib/errors/errors.ts'
 
 /** A call's time limit. Its signal fires at the limit, when the client disconnects, and when the call ends. */
 export class Deadline {

@@ -1,4 +1,4 @@
-import type { Names, Path } from '../../lib/param.ts'
+import type { Names, Path } from '../../lib/errors/param.ts'
 import type { ContentPart, PlacedMessage } from './message.ts'
 
 /** A parsed request for decisions: questions that are answered independently about one input. */

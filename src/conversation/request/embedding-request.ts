@@ -1,4 +1,4 @@
-import type { Names, Path } from '../../lib/param.ts'
+import type { Names, Path } from '../../lib/errors/param.ts'
 import type { PlacedMessage } from './message.ts'
 
 /** A parsed request for embeddings. */

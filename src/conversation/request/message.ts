@@ -1,4 +1,4 @@
-import { type Path, within } from '../../lib/param.ts'
+import { type Path, within } from '../../lib/errors/param.ts'
 import type { GridRegion } from '../../media/coordinates.ts'
 import type { ImageDetail } from '../../media/image-detail.ts'
 import type { InlineMedia } from '../../media/inline-media.ts'

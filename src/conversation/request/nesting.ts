@@ -1,7 +1,7 @@
-import type { ErrorCode } from '../../lib/error-codes.ts'
-import { type ApiError, invalidRequest, say } from '../../lib/errors.ts'
-import { isTextDeeper, MOST_JSON_LEVELS } from '../../lib/json-depth.ts'
-import { type Path, within } from '../../lib/param.ts'
+import type { ErrorCode } from '../../lib/errors/error-codes.ts'
+import { type ApiError, invalidRequest, say } from '../../lib/errors/errors.ts'
+import { type Path, within } from '../../lib/errors/param.ts'
+import { isTextDeeper, MOST_JSON_LEVELS } from '../../lib/json/json-depth.ts'
 import type { PlacedMessage } from './message.ts'
 import type { Tool } from './tool.ts'
 

@@ -1,4 +1,4 @@
-import type { Path } from '../../lib/param.ts'
+import type { Path } from '../../lib/errors/param.ts'
 import type { MediaReference } from '../../media/media-source.ts'
 import type { MediaUrl } from './message.ts'
 

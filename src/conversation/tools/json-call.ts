@@ -1,4 +1,4 @@
-import { parseJsonOr } from '../../lib/parse-json.ts'
+import { parseJsonOr } from '../../lib/json/parse-json.ts'
 import { type CallEvent, type CallReader, type CallStep, OPEN, REFUSED } from './syntax.ts'
 
 /** The text before the arguments: the function's name, and the index at which the arguments begin. */

@@ -1,4 +1,4 @@
-import { parseJsonOr } from '../../lib/parse-json.ts'
+import { parseJsonOr } from '../../lib/json/parse-json.ts'
 import { type CallLayout, COUNTER, callConstraint } from './call-layout.ts'
 import { callsIn, type HeaderReader, JsonCallReader, JsonListReader, jsonHeader } from './json-call.ts'
 import type { CallReader, ToolSyntax, WrittenCall } from './syntax.ts'

@@ -1,6 +1,6 @@
 import { memberTypes, type ValueTypes } from '../../inference/constraints/schema/value-types.ts'
 import type { Notation } from '../../inference/contract/constraint.ts'
-import { parseJsonOr } from '../../lib/parse-json.ts'
+import { parseJsonOr } from '../../lib/json/parse-json.ts'
 import { argumentsSchema, type Tool } from '../request/tool.ts'
 import { type BlockCall, BlockCallReader, objectText } from './block-call.ts'
 import { type CallLayout, callConstraint } from './call-layout.ts'

@@ -1,5 +1,5 @@
-import { parseJsonOr } from '../../lib/parse-json.ts'
-import { rawMembers } from '../../lib/raw-json.ts'
+import { parseJsonOr } from '../../lib/json/parse-json.ts'
+import { rawMembers } from '../../lib/json/raw-json.ts'
 import { type BlockCall, BlockCallReader, objectText } from './block-call.ts'
 import { type CallLayout, callConstraint } from './call-layout.ts'
 import { DEEPEST, NotationReader } from './notation-reader.ts'

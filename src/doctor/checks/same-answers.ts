@@ -1,7 +1,7 @@
 import { untrusted } from '../../conversation/prompt/placeholders.ts'
 import { GREEDY } from '../../inference/contract/greedy.ts'
 import type { PromptPart } from '../../inference/contract/parts.ts'
-import { ApiError } from '../../lib/errors.ts'
+import { ApiError } from '../../lib/errors/errors.ts'
 import { sumOf } from '../../lib/sum.ts'
 import type { Exhibit } from '../exhibit.ts'
 import { type Finding, of } from '../finding.ts'

@@ -1,4 +1,4 @@
-import { parseRecord } from '../../lib/parse-json.ts'
+import { parseRecord } from '../../lib/json/parse-json.ts'
 import { InlineMedia } from '../../media/inline-media.ts'
 import { COLOUR_NAMES } from '../drawing.ts'
 import type { Exhibit } from '../exhibit.ts'

@@ -1,6 +1,6 @@
 import { buildPrompt } from '../../conversation/prompt/prompt.ts'
 import type { PromptPart } from '../../inference/contract/parts.ts'
-import { ApiError } from '../../lib/errors.ts'
+import { ApiError } from '../../lib/errors/errors.ts'
 import type { Exhibit } from '../exhibit.ts'
 import type { Finding } from '../finding.ts'
 import { ORGANISATION, type Subject } from '../subject.ts'

@@ -1,6 +1,6 @@
 import type { ChatRequest } from '../../conversation/request/chat-request.ts'
-import { ApiError } from '../../lib/errors.ts'
-import { parseRecord } from '../../lib/parse-json.ts'
+import { ApiError } from '../../lib/errors/errors.ts'
+import { parseRecord } from '../../lib/json/parse-json.ts'
 import { type Finding, quoted } from '../finding.ts'
 import type { Subject } from '../subject.ts'
 

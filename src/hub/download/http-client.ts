@@ -1,7 +1,7 @@
 import { lookup } from 'node:dns/promises'
 import type { Readable } from 'node:stream'
 import { EnvHttpProxyAgent, request } from 'undici'
-import { failureReason } from '../../lib/fetch-failure.ts'
+import { failureReason } from '../../lib/errors/fetch-failure.ts'
 import { ForbiddenAddress, guardedLookup, isPrivate, isPublic, literalAddress } from '../../lib/public-address.ts'
 import { userAgent } from '../../lib/version.ts'
 import { HubError } from '../hub-error.ts'

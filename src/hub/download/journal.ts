@@ -1,6 +1,6 @@
 import { readFile, rename, rm, writeFile } from 'node:fs/promises'
 import { z } from 'zod'
-import { parseJsonOr } from '../../lib/parse-json.ts'
+import { parseJsonOr } from '../../lib/json/parse-json.ts'
 import { type ByteRange, joined, totalOf } from './byte-ranges.ts'
 
 const schema = z.object({

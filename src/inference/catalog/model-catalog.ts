@@ -1,5 +1,5 @@
 import { stat } from 'node:fs/promises'
-import { type ApiError, invalidRequest } from '../../lib/errors.ts'
+import { type ApiError, invalidRequest } from '../../lib/errors/errors.ts'
 import { CardError, loadCard, type ModelCard } from '../../models/card.ts'
 import { findStoredCards } from '../../models/stored-cards.ts'
 import { namesIn, readUnlessFatal } from '../../models/unread-cards.ts'

@@ -8,7 +8,7 @@ import { Automaton } from './automaton.ts'
 import { grammarOf } from './constraint-grammar.ts'
 import type { Matcher } from './matcher.ts'
 import { parsePattern } from './regex/anchors.ts'
-import { TokenTrie, type Vocabulary } from './token-trie.ts'
+import { TokenTrie, type Vocabulary } from './tokens/token-trie.ts'
 import { isPartOfUtf8 } from './utf8.ts'
 
 const END = 0

@@ -1,7 +1,7 @@
 import type { Grammar } from './grammar.ts'
 import type { Matcher } from './matcher.ts'
 import { type ClassNode, type Node, type NodeData, NodeGraph, type SequenceNode } from './nodes.ts'
-import { NONE, type TokenTrie } from './token-trie.ts'
+import { NONE, type TokenTrie } from './tokens/token-trie.ts'
 
 /** What is kept is forgotten when it takes more than about this. */
 const MOST_BYTES = 16 * 2 ** 20

@@ -5,7 +5,7 @@ import { promisedSchema, someForm } from '../../../test/support/promised-schema.
 import { randomPatterns, randomSchemas } from '../../../test/support/random-constraints.ts'
 import { toRegExp } from '../../../test/support/reg-exp.ts'
 import { schemaValidator } from '../../conversation/reply/structure/schema-validator.ts'
-import { nameOf } from '../../lib/param.ts'
+import { nameOf } from '../../lib/errors/param.ts'
 import type { TagContent } from '../contract/constraint.ts'
 import { grammarOf } from './constraint-grammar.ts'
 import { parsePattern } from './regex/anchors.ts'

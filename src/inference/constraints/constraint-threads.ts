@@ -1,5 +1,5 @@
+import type { Path } from '../../lib/errors/param.ts'
 import { GuardedPool } from '../../lib/guarded/guarded-pool.ts'
-import type { Path } from '../../lib/param.ts'
 import type { Constraint } from '../contract/constraint.ts'
 import { withoutLenientSchemas } from './constraint-grammar.ts'
 import { UnsupportedConstraint } from './unsupported-constraint.ts'

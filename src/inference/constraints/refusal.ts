@@ -1,5 +1,5 @@
-import type { ErrorCode } from '../../lib/error-codes.ts'
-import { type Param, type Path, within } from '../../lib/param.ts'
+import type { ErrorCode } from '../../lib/errors/error-codes.ts'
+import { type Param, type Path, within } from '../../lib/errors/param.ts'
 import type { Constraint, TagContent } from '../contract/constraint.ts'
 
 /** The error for a constraint that is not supported. */

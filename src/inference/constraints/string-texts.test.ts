@@ -7,7 +7,7 @@ import { Automaton } from './automaton.ts'
 import { GrammarBuilder, GrammarSizeError } from './grammar.ts'
 import { FORMATS } from './schema/formats.ts'
 import { type StringKeywords, StringTexts } from './string-texts.ts'
-import { TokenTrie } from './token-trie.ts'
+import { TokenTrie } from './tokens/token-trie.ts'
 import { UnsupportedConstraint } from './unsupported-constraint.ts'
 import { JSON_STYLE, ValueText } from './value-text.ts'
 

@@ -1,4 +1,4 @@
-import { type ApiError, invalidRequest } from '../../lib/errors.ts'
+import { type ApiError, invalidRequest } from '../../lib/errors/errors.ts'
 
 /** For an engine that has no `read`. */
 export function cannotRead(): ApiError {

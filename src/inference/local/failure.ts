@@ -1,4 +1,4 @@
-import { type ApiError, internalError, invalidRequest, modelOverloaded, tryAgainIn } from '../../lib/errors.ts'
+import { type ApiError, internalError, invalidRequest, modelOverloaded, tryAgainIn } from '../../lib/errors/errors.ts'
 import type { EngineFailure } from './protocol.ts'
 
 /** An error that is reported to the caller. Any other error in the engine process is a bug in the server. */

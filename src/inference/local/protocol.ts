@@ -1,6 +1,6 @@
 import type { Backend } from '../../config/backend.ts'
-import type { ErrorCode } from '../../lib/error-codes.ts'
-import type { Param } from '../../lib/param.ts'
+import type { ErrorCode } from '../../lib/errors/error-codes.ts'
+import type { Param } from '../../lib/errors/param.ts'
 import type { AudioLimits, ImageLimits } from '../../models/card.ts'
 import type { Pooling } from '../../models/pooling.ts'
 import type { ModelInfo, Numerics } from '../contract/engine.ts'

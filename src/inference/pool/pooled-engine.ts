@@ -1,4 +1,4 @@
-import { modelOverloaded, tryAgainIn, wholeSeconds } from '../../lib/errors.ts'
+import { modelOverloaded, tryAgainIn, wholeSeconds } from '../../lib/errors/errors.ts'
 import { cannotEmbed, cannotRead } from '../contract/cannot-read.ts'
 import type { CountOptions, Engine, EngineState, ModelInfo, Numerics } from '../contract/engine.ts'
 import type { Embedding, Generation, Measurement, Reading } from '../contract/generation.ts'

@@ -1,7 +1,7 @@
 import { Automaton } from '../constraints/automaton.ts'
-import { BYTES, END } from '../constraints/byte-trie.ts'
 import type { Matcher } from '../constraints/matcher.ts'
 import type { NodeData } from '../constraints/nodes.ts'
+import { BYTES, END } from '../constraints/tokens/byte-trie.ts'
 import type { EngineEvent, TextEvent, TokenLogProb } from '../contract/generation.ts'
 import type { Repetition } from '../contract/repetition.ts'
 import { ReplyText } from '../contract/reply-text.ts'

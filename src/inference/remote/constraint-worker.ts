@@ -1,11 +1,11 @@
 /** Writes the constraints of clients as grammars, in a thread that can be ended. */
 import { Automaton } from '../constraints/automaton.ts'
-import { BYTES } from '../constraints/byte-trie.ts'
 import { answerConstraints } from '../constraints/constraint-answers.ts'
 import { grammarOf } from '../constraints/constraint-grammar.ts'
 import { toEbnf } from '../constraints/ebnf.ts'
 import { type NodeData, NodeGraph } from '../constraints/nodes.ts'
 import { nestedRepetitions } from '../constraints/repetitions.ts'
+import { BYTES } from '../constraints/tokens/byte-trie.ts'
 import { UnsupportedConstraint } from '../constraints/unsupported-constraint.ts'
 import type { Constraint } from '../contract/constraint.ts'
 

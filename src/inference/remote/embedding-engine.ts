@@ -1,4 +1,4 @@
-import { type ApiError, invalidRequest, modelOverloaded, tryAgainIn } from '../../lib/errors.ts'
+import { type ApiError, invalidRequest, modelOverloaded, tryAgainIn } from '../../lib/errors/errors.ts'
 import type { OpenAiModelCard } from '../../models/card.ts'
 import type { Engine, EngineState, ModelInfo } from '../contract/engine.ts'
 import { EventQueue } from '../contract/event-queue.ts'

@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto'
 import type { ImageTokens } from '../../families/processors/image-processing.ts'
-import { invalidRequest } from '../../lib/errors.ts'
+import { invalidRequest } from '../../lib/errors/errors.ts'
 import type { RgbImage } from '../../media/pixels.ts'
 import type { PromptPart } from '../contract/parts.ts'
 import type { ReadPrompt } from './exchange.ts'

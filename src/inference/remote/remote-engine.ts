@@ -1,4 +1,4 @@
-import { type ApiError, invalidRequest, modelOverloaded, tryAgainIn } from '../../lib/errors.ts'
+import { type ApiError, invalidRequest, modelOverloaded, tryAgainIn } from '../../lib/errors/errors.ts'
 import { cannotRead } from '../contract/cannot-read.ts'
 import { endlessProblem, lengthProblem } from '../contract/context-length.ts'
 import type { CountOptions, Engine, EngineState, ModelInfo } from '../contract/engine.ts'

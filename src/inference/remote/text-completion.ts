@@ -1,7 +1,7 @@
 import { Automaton } from '../constraints/automaton.ts'
-import { BYTES, END } from '../constraints/byte-trie.ts'
 import type { Matcher } from '../constraints/matcher.ts'
 import type { NodeData } from '../constraints/nodes.ts'
+import { BYTES, END } from '../constraints/tokens/byte-trie.ts'
 import type { EngineEvent, TokenLogProb } from '../contract/generation.ts'
 import type { Thought } from '../contract/work.ts'
 import { JsonForm } from './openai/json-form.ts'

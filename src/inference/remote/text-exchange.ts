@@ -1,4 +1,4 @@
-import { invalidRequest } from '../../lib/errors.ts'
+import { invalidRequest } from '../../lib/errors/errors.ts'
 import type { ConstraintMode } from '../../models/card.ts'
 import type { Constraint } from '../contract/constraint.ts'
 import type { PromptPart } from '../contract/parts.ts'

@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto'
-import { invalidRequest } from '../../lib/errors.ts'
+import { invalidRequest } from '../../lib/errors/errors.ts'
 import { getOrMake } from '../../lib/get-or-make.ts'
 import { logSum } from '../../lib/log-sum.ts'
 import { GREEDY } from '../contract/greedy.ts'

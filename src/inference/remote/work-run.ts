@@ -1,4 +1,4 @@
-import { type ApiError, internalError, invalidRequest, modelOverloaded, tryAgainIn } from '../../lib/errors.ts'
+import { type ApiError, internalError, invalidRequest, modelOverloaded, tryAgainIn } from '../../lib/errors/errors.ts'
 import type { Work } from '../contract/work.ts'
 import { notSupported } from './constraint-writer.ts'
 import type { AdmittedBranch, Asked, BranchRun, LiveUsage, ReadPrompt, RunningCompletion } from './exchange.ts'

@@ -3,7 +3,7 @@ import type { ByteSource } from './byte-source.ts'
 import { Container } from './container.ts'
 import { type FFmpeg, MEDIA_AUDIO, NO_TIMESTAMP, type Stream } from './ffmpeg.ts'
 import { InvalidMedia } from './invalid-media.ts'
-import type { AudioTask, DecodedAudio } from './protocol.ts'
+import type { AudioTask, DecodedAudio } from './process/protocol.ts'
 import { Track } from './track.ts'
 
 export async function decodeAudio(

@@ -1,4 +1,4 @@
-import type { DecodeResult } from './protocol.ts'
+import type { DecodeResult } from './process/protocol.ts'
 
 /** The memory that decoded media takes, in bytes. */
 export function decodedBytes(result: DecodeResult): number {

@@ -7,7 +7,7 @@ import type { RgbImage, Size } from '../pixels.ts'
 import { resizeBicubic, targetSize } from '../resize.ts'
 import type { ByteSource } from './byte-source.ts'
 import { InvalidMedia } from './invalid-media.ts'
-import type { DecodedDocument, DecodedImage, DocumentTask, PageTask } from './protocol.ts'
+import type { DecodedDocument, DecodedImage, DocumentTask, PageTask } from './process/protocol.ts'
 
 interface Memory {
   readonly buffer: ArrayBuffer

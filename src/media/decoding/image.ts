@@ -7,7 +7,7 @@ import { partsToCut, planTiles } from '../tile-plan.ts'
 import { decodeBitmap, isBitmap, readBitmapHeader } from './bitmap.ts'
 import type { ByteSource } from './byte-source.ts'
 import { InvalidMedia } from './invalid-media.ts'
-import type { Cuts, DecodedDocument, DecodedImage, DocumentTask, ImageTask } from './protocol.ts'
+import type { Cuts, DecodedDocument, DecodedImage, DocumentTask, ImageTask } from './process/protocol.ts'
 
 const MAX_PIXELS = 100_000_000
 /** The library takes microseconds for each row, however short it is. libpng has the same limit. */

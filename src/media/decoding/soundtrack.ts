@@ -5,7 +5,7 @@ import type { ByteSource } from './byte-source.ts'
 import { Container } from './container.ts'
 import { type FFmpeg, MEDIA_AUDIO } from './ffmpeg.ts'
 import { InvalidMedia } from './invalid-media.ts'
-import type { DecodedVideo } from './protocol.ts'
+import type { DecodedVideo } from './process/protocol.ts'
 
 export interface SoundtrackOptions {
   readonly format: VideoType

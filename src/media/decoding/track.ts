@@ -3,7 +3,7 @@ import { audioTokens, mostAudioSeconds, SAMPLE_RATE } from '../audio-tokens.ts'
 import { type FFmpeg, type Frame, SAMPLE_FLOAT } from './ffmpeg.ts'
 import { InvalidMedia } from './invalid-media.ts'
 import { monoShares } from './mono.ts'
-import type { DecodedAudio } from './protocol.ts'
+import type { DecodedAudio } from './process/protocol.ts'
 
 const MONO = { nbChannels: 1, order: 1, mask: 4n }
 /** Shorter audio is padded with silence: encoders need a window of at least 25 ms. */

@@ -16,7 +16,7 @@ import {
 } from './ffmpeg.ts'
 import { InvalidMedia } from './invalid-media.ts'
 import { orientationOf, turnUpright } from './orientation.ts'
-import type { DecodedVideo, VideoFrame, VideoTask } from './protocol.ts'
+import type { DecodedVideo, VideoFrame, VideoTask } from './process/protocol.ts'
 import { RgbScaler } from './rgb-scaler.ts'
 import { decodeSoundtrack } from './soundtrack.ts'
 import { type CodedFrame, type Sample, Timeline } from './timeline.ts'

@@ -1,6 +1,6 @@
 import { createReadStream } from 'node:fs'
 import type { Readable } from 'node:stream'
-import { invalidRequest, serviceUnavailable } from '../../lib/errors.ts'
+import { invalidRequest, serviceUnavailable } from '../../lib/errors/errors.ts'
 import { adviceFor, headChecked, kindOfType, MEDIA_TYPES, type MediaKind, mediaType, typeName } from '../media-type.ts'
 import type { SpooledFile } from './spool.ts'
 

@@ -1,6 +1,6 @@
 import type { Readable } from 'node:stream'
-import { ApiError, invalidRequest, serviceUnavailable } from '../../lib/errors.ts'
-import { failureReason, isOwnFailure } from '../../lib/fetch-failure.ts'
+import { ApiError, invalidRequest, serviceUnavailable } from '../../lib/errors/errors.ts'
+import { failureReason, isOwnFailure } from '../../lib/errors/fetch-failure.ts'
 import { type AddressPolicy, GuardedAgent } from '../../lib/guarded-agent.ts'
 import { ForbiddenAddress } from '../../lib/public-address.ts'
 import { userAgent } from '../../lib/version.ts'

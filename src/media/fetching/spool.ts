@@ -2,7 +2,7 @@ import { createHash, randomBytes } from 'node:crypto'
 import { mkdir, mkdtemp, open, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { serviceUnavailable } from '../../lib/errors.ts'
+import { serviceUnavailable } from '../../lib/errors/errors.ts'
 import { HEAD_BYTES } from '../media-type.ts'
 
 /** Limit for all spooled media: enough for several requests that each have eight of the largest files at a time. */

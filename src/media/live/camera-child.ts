@@ -1,7 +1,7 @@
 import type { ChildProcess } from 'node:child_process'
 import type { Socket } from 'node:net'
 import { fileURLToPath } from 'node:url'
-import { serviceUnavailable } from '../../lib/errors.ts'
+import { serviceUnavailable } from '../../lib/errors/errors.ts'
 import { limitWork } from '../../lib/guarded/work-limit.ts'
 import type { GridRegion } from '../coordinates.ts'
 import type { ImageTarget } from '../image-detail.ts'

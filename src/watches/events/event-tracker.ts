@@ -1,5 +1,5 @@
 import { SortedIds } from '../../files/file-id.ts'
-import { serviceUnavailable } from '../../lib/errors.ts'
+import { serviceUnavailable } from '../../lib/errors/errors.ts'
 import { type LookAnswer, probabilityIn } from '../question-value.ts'
 import type { HeldWatch, Progress, Told, ToldClip, WatchDesk } from '../watch-desk.ts'
 import type { WatchMeter } from '../watch-meter.ts'

@@ -1,4 +1,4 @@
-import type { SecretBox } from '../../lib/secret-box.ts'
+import type { SecretBox } from '../../lib/secrets/secret-box.ts'
 import type { Database } from '../../storage/database.ts'
 import { type SQL, sql } from '../../storage/drizzle.ts'
 

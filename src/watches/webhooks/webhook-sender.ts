@@ -1,4 +1,4 @@
-import { failureReason } from '../../lib/fetch-failure.ts'
+import { failureReason } from '../../lib/errors/fetch-failure.ts'
 import type { GuardedAgent } from '../../lib/guarded-agent.ts'
 import { ForbiddenAddress } from '../../lib/public-address.ts'
 import { userAgent } from '../../lib/version.ts'

@@ -2,7 +2,7 @@ import { Reply } from '../chat/reply.ts'
 import { readSavedReply } from '../chat/saved-reply.ts'
 import { keepInSessions } from '../session/registry.ts'
 import { listOf, optionsOf, recordOf, textOf } from '../session/shape.ts'
-import { FORMATS } from '../widgets/formats.ts'
+import { FORMATS } from '../widgets/fields/formats.ts'
 import { clearTurns, DEFAULT_OPTIONS, draft, options, pickedTurn, type Turn, turnOf, turns } from './conversation.ts'
 
 keepInSessions({

@@ -1,6 +1,6 @@
 import { model } from '../server/connection.ts'
-import { CheckField, TextAreaField } from '../widgets/field.tsx'
-import { SamplingFields } from '../widgets/sampling-fields.tsx'
+import { CheckField, TextAreaField } from '../widgets/fields/field.tsx'
+import { SamplingFields } from '../widgets/fields/sampling-fields.tsx'
 import { type AskOptions, options } from './conversation.ts'
 
 /** Settings of the following questions. */

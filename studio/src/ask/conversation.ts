@@ -12,9 +12,9 @@ import { type MediaAtFault, toFailure } from '../server/failure.ts'
 import { loadModels } from '../server/load-models.ts'
 import type { Message, Part } from '../server/wire.ts'
 import { continueAsNew, goBackTo } from '../session/sessions.ts'
-import type { AnnotationFormat } from '../widgets/formats.ts'
+import type { AnnotationFormat } from '../widgets/fields/formats.ts'
+import type { UndoStep } from '../widgets/notices/undo-notice.tsx'
 import { counted } from '../widgets/quantities.ts'
-import type { UndoStep } from '../widgets/undo-notice.tsx'
 
 /** What goes with every question. */
 export interface AskOptions extends AnswerOptions {

@@ -5,7 +5,7 @@ import { ReplyView } from '../chat/reply-view.tsx'
 import type { Failure } from '../server/failure.ts'
 import { Button, IconButton } from '../widgets/button.tsx'
 import { CopyButton } from '../widgets/copy-button.tsx'
-import { QuestionField } from '../widgets/question-field.tsx'
+import { QuestionField } from '../widgets/fields/question-field.tsx'
 import {
   askAgain,
   askChanged,

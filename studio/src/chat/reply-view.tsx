@@ -1,9 +1,9 @@
 import type { ComponentChildren } from 'preact'
 import type { Failure, MediaAtFault } from '../server/failure.ts'
 import { Button } from '../widgets/button.tsx'
-import { FailureNotice } from '../widgets/failure-notice.tsx'
+import { FailureNotice } from '../widgets/notices/failure-notice.tsx'
+import { WaitNotice } from '../widgets/notices/wait-notice.tsx'
 import { millisecondsText } from '../widgets/quantities.ts'
-import { WaitNotice } from '../widgets/wait-notice.tsx'
 import type { Reply } from './reply.ts'
 
 interface ReplyViewProps {

@@ -1,5 +1,5 @@
 import { colourOf } from '../marks/colours.ts'
-import { TokenInput } from '../widgets/token-input.tsx'
+import { TokenInput } from '../widgets/fields/token-input.tsx'
 import { addCategories, categories, categoryDraft, removeCategory } from './targets.ts'
 
 /** The names of what to find. */

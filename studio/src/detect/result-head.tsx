@@ -1,7 +1,7 @@
 import type { Attachment } from '../media/attachment.ts'
 import { Button, IconButton } from '../widgets/button.tsx'
 import { counted, millisecondsText } from '../widgets/quantities.ts'
-import { ClassList } from './class-list.tsx'
+import { ClassList } from './labelling/class-list.tsx'
 import { canRedo, canUndo, countEdits, type Result, redo, restoreFound, results, undo } from './results.ts'
 import { addedKind, drawing, nameNew, toggleDrawing } from './stage.ts'
 import { SurenessSection } from './sureness-section.tsx'

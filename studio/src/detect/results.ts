@@ -1,6 +1,6 @@
 import { computed, signal } from '@preact/signals'
 import { attachments, select } from '../media/attachments.ts'
-import type { Spot } from './spot.ts'
+import type { Spot } from './labelling/spot.ts'
 
 /** What is known about one picture: what the model found, and what has become of it by hand. */
 export interface Result {

@@ -1,7 +1,7 @@
 import { model } from '../server/connection.ts'
 import { ThinkButton } from '../widgets/ask-buttons.tsx'
 import { Button } from '../widgets/button.tsx'
-import { Segments } from '../widgets/segments.tsx'
+import { Segments } from '../widgets/fields/segments.tsx'
 import { CategoryInput } from './category-input.tsx'
 import { ExampleList } from './example-list.tsx'
 import { inScope, options, outputs, scope, search, startSearch } from './search.ts'

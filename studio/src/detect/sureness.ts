@@ -1,6 +1,6 @@
 import { computed, signal } from '@preact/signals'
+import type { Spot } from './labelling/spot.ts'
 import { type Result, results } from './results.ts'
-import type { Spot } from './spot.ts'
 
 /** What is less likely to be right is drawn faintly, and is in no table, comparison or export. */
 export const leastConfidence = signal(0)

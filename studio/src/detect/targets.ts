@@ -1,7 +1,7 @@
 import { computed, signal } from '@preact/signals'
 import type { Attachment } from '../media/attachment.ts'
 import { attachments, selected } from '../media/attachments.ts'
-import { tokensOf } from '../widgets/token-input.tsx'
+import { tokensOf } from '../widgets/fields/token-input.tsx'
 
 /** A box around an object like those to find. */
 export interface Example {

@@ -1,7 +1,7 @@
 import { useSignal } from '@preact/signals'
 import { useEffect } from 'preact/hooks'
 import type { Mode } from '../modes.ts'
-import { Dialog } from '../widgets/dialog.tsx'
+import { Dialog } from '../widgets/dialogs/dialog.tsx'
 import type { Shortcut } from './shortcut.ts'
 import { helpIsShown, SHORTCUTS } from './shortcuts.ts'
 

@@ -1,7 +1,7 @@
 import { useSignal } from '@preact/signals'
 import { Button } from '../widgets/button.tsx'
-import { useModal } from '../widgets/modal.ts'
-import { Notice } from '../widgets/notice.tsx'
+import { useModal } from '../widgets/dialogs/modal.ts'
+import { Notice } from '../widgets/notices/notice.tsx'
 import { bringAddress, fetching } from './address.ts'
 import { intakeError } from './attachments.ts'
 

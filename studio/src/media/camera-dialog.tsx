@@ -1,8 +1,8 @@
 import { useSignal } from '@preact/signals'
 import { useEffect, useRef } from 'preact/hooks'
 import { Button } from '../widgets/button.tsx'
-import { useModal } from '../widgets/modal.ts'
-import { Notice } from '../widgets/notice.tsx'
+import { useModal } from '../widgets/dialogs/modal.ts'
+import { Notice } from '../widgets/notices/notice.tsx'
 import { bring } from './attachments.ts'
 import { openCamera, sentenceFor } from './camera.ts'
 

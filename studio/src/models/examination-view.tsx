@@ -4,7 +4,7 @@ import { type Failure, toFailure } from '../server/failure.ts'
 import { askStatus } from '../server-status/status.ts'
 import type { Examination } from '../server-status/status-body.ts'
 import { Button } from '../widgets/button.tsx'
-import { FailureNotice } from '../widgets/failure-notice.tsx'
+import { FailureNotice } from '../widgets/notices/failure-notice.tsx'
 import { checkName, isBad, isUnderWay, resultText, shortText } from './examination.ts'
 
 interface ExaminationViewProps {

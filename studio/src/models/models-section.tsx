@@ -7,10 +7,10 @@ import { type Failure, toFailure } from '../server/failure.ts'
 import { loadModels } from '../server/load-models.ts'
 import { askStatus, engineOf, may, statusFailure } from '../server-status/status.ts'
 import { Button } from '../widgets/button.tsx'
-import { ConfirmDialog } from '../widgets/confirm-dialog.tsx'
-import { FailureNotice } from '../widgets/failure-notice.tsx'
+import { ConfirmDialog } from '../widgets/dialogs/confirm-dialog.tsx'
+import { FailureNotice } from '../widgets/notices/failure-notice.tsx'
+import { ScopeNotice } from '../widgets/notices/scope-notice.tsx'
 import { bytesText } from '../widgets/quantities.ts'
-import { ScopeNotice } from '../widgets/scope-notice.tsx'
 import { ModelCard } from './model-card.tsx'
 
 /** The id of the model that the user is about to delete. */

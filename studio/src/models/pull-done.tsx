@@ -1,5 +1,5 @@
 import { Button } from '../widgets/button.tsx'
-import { Notice } from '../widgets/notice.tsx'
+import { Notice } from '../widgets/notices/notice.tsx'
 import { closePull, pullState, showsPull, usePulled } from './pull.ts'
 
 /** What came of a pull. */

@@ -1,6 +1,6 @@
 import { signal } from '@preact/signals'
 import type { AnswerOptions } from '../server/answer-options.ts'
-import type { AnnotationFormat } from '../widgets/formats.ts'
+import type { AnnotationFormat } from '../widgets/fields/formats.ts'
 
 /** What goes with all questions. */
 export interface LookOptions extends AnswerOptions {

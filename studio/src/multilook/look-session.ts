@@ -1,6 +1,6 @@
 import { keepInSessions } from '../session/registry.ts'
 import { listOf, numberOf, optionsOf, orNull, recordOf, textOf } from '../session/shape.ts'
-import { FORMATS } from '../widgets/formats.ts'
+import { FORMATS } from '../widgets/fields/formats.ts'
 import { facts, failure, picked, rows, stopLooking } from './look.ts'
 import { readFacts } from './look-facts.ts'
 import { DEFAULT_LOOK, lookOptions, MOST_COMPLETIONS, withCompletions } from './look-options.ts'

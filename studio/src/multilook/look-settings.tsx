@@ -1,5 +1,5 @@
-import { TextAreaField } from '../widgets/field.tsx'
-import { SamplingFields } from '../widgets/sampling-fields.tsx'
+import { TextAreaField } from '../widgets/fields/field.tsx'
+import { SamplingFields } from '../widgets/fields/sampling-fields.tsx'
 import { type LookOptions, lookOptions } from './look-options.ts'
 
 /** What goes with all questions. */

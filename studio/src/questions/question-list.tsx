@@ -1,7 +1,7 @@
 import { useSignal } from '@preact/signals'
 import type { VNode } from 'preact'
 import { useEffect, useLayoutEffect, useRef } from 'preact/hooks'
-import { Notice } from '../widgets/notice.tsx'
+import { Notice } from '../widgets/notices/notice.tsx'
 import { linesOf, type Question, type QuestionStore } from './question-store.ts'
 
 /** What has the focus after the list has changed. */

@@ -2,7 +2,7 @@ import { signal } from '@preact/signals'
 import { useEffect, useRef } from 'preact/hooks'
 import { type Exchange, exchanges } from '../server/exchanges.ts'
 import { IconButton } from '../widgets/button.tsx'
-import { Segments } from '../widgets/segments.tsx'
+import { Segments } from '../widgets/fields/segments.tsx'
 import { RequestView } from './request-view.tsx'
 import { outcomeOf, ResponseView } from './response-view.tsx'
 

@@ -1,6 +1,6 @@
 import { effect, signal } from '@preact/signals'
-import { FailureNotice } from '../widgets/failure-notice.tsx'
 import { piecesOf, roundCeiling, type Sample, spanOf, withSample } from '../widgets/history.ts'
+import { FailureNotice } from '../widgets/notices/failure-notice.tsx'
 import { bytesText, countText, durationText, rateText, shareText } from '../widgets/quantities.ts'
 import { Sparkline } from '../widgets/sparkline.tsx'
 import { stateText } from './state-text.ts'

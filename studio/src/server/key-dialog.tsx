@@ -1,7 +1,7 @@
 import { useSignal } from '@preact/signals'
 import { Button } from '../widgets/button.tsx'
-import { CheckField } from '../widgets/field.tsx'
-import { useModal } from '../widgets/modal.ts'
+import { useModal } from '../widgets/dialogs/modal.ts'
+import { CheckField } from '../widgets/fields/field.tsx'
 import { useKey } from './connection.ts'
 
 /** Asks for the key. Nothing on the page is lost meanwhile. */

@@ -1,5 +1,5 @@
 import { useSignalEffect } from '@preact/signals'
-import { Notice } from '../widgets/notice.tsx'
+import { Notice } from '../widgets/notices/notice.tsx'
 import { models } from './connection.ts'
 import { loadModels } from './load-models.ts'
 import { serverState } from './server-watch.ts'

@@ -1,5 +1,5 @@
 import { Button } from '../widgets/button.tsx'
-import { Notice } from '../widgets/notice.tsx'
+import { Notice } from '../widgets/notices/notice.tsx'
 import { saveToFile } from './session-files.ts'
 import { beginSession, sessionNote, sessionProblem } from './sessions.ts'
 

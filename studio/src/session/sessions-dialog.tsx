@@ -1,7 +1,7 @@
 import { signal, useSignal } from '@preact/signals'
 import { useEffect, useRef } from 'preact/hooks'
 import { Button, IconButton } from '../widgets/button.tsx'
-import { Dialog } from '../widgets/dialog.tsx'
+import { Dialog } from '../widgets/dialogs/dialog.tsx'
 import { bytesText } from '../widgets/quantities.ts'
 import { openFile, saveToFile } from './session-files.ts'
 import type { SessionEntry } from './session-store.ts'

@@ -6,7 +6,7 @@ import { type AnswerOptions, answerFields } from '../server/answer-options.ts'
 import { model } from '../server/connection.ts'
 import { toFailure } from '../server/failure.ts'
 import type { Part } from '../server/wire.ts'
-import type { UndoStep } from '../widgets/undo-notice.tsx'
+import type { UndoStep } from '../widgets/notices/undo-notice.tsx'
 import { type Fault, faultOfJson, faultOfPattern, faultOfSchema } from './fault.ts'
 import { STRUCTURE_EXAMPLES, type StructureExample, type StructureKind } from './structure-examples.ts'
 

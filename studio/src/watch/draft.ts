@@ -3,7 +3,7 @@ import { type Question, QuestionStore } from '../questions/question-store.ts'
 import { model } from '../server/connection.ts'
 import { type Failure, isAbort, toFailure } from '../server/failure.ts'
 import { type Wait, withPatience } from '../server/patience.ts'
-import { PUSHED, recordBody, source, sourceBody } from './camera-draft.ts'
+import { PUSHED, recordBody, source, sourceBody } from './source/camera-draft.ts'
 import { createWatch } from './watches.ts'
 
 /** When events start and end; null for the server's default. */

@@ -1,6 +1,6 @@
 import type { Edges } from '../../../src/watches/watch-region.ts'
 import { Button } from '../widgets/button.tsx'
-import { NumberField } from '../widgets/field.tsx'
+import { NumberField } from '../widgets/fields/field.tsx'
 import { shareText } from '../widgets/quantities.ts'
 import { draft, isRegion, leaveRegion, saveRegion, WHOLE } from './region.ts'
 import type { Watch } from './wire.ts'

@@ -2,9 +2,9 @@ import { useEffect, useRef } from 'preact/hooks'
 import { QuestionLine } from '../questions/question-line.tsx'
 import { QuestionList, type RowPlace } from '../questions/question-list.tsx'
 import { Button } from '../widgets/button.tsx'
-import { FailureNotice } from '../widgets/failure-notice.tsx'
-import { LineField, NumberField } from '../widgets/field.tsx'
-import { WaitNotice } from '../widgets/wait-notice.tsx'
+import { LineField, NumberField } from '../widgets/fields/field.tsx'
+import { FailureNotice } from '../widgets/notices/failure-notice.tsx'
+import { WaitNotice } from '../widgets/notices/wait-notice.tsx'
 import {
   asked,
   create,
@@ -21,8 +21,8 @@ import {
   stopCreating,
   wait,
 } from './draft.ts'
-import { nextSource } from './source.ts'
-import { SourceFields } from './source-fields.tsx'
+import { nextSource } from './source/source.ts'
+import { SourceFields } from './source/source-fields.tsx'
 import { isMaking, watches } from './watches.ts'
 
 /** Where a watch is made: its name, its questions, and when their events start and end. */

@@ -1,8 +1,8 @@
 import { CAMERA_TYPES } from '../../../src/media/live/camera-source.ts'
 import { keepInSessions } from '../session/registry.ts'
 import { listOf, numberOf, orNull, recordOf, textOf } from '../session/shape.ts'
-import { PUSHED, type SourceDraft, source } from './camera-draft.ts'
 import { clearDraft, fps, name, questions, type Rule } from './draft.ts'
+import { PUSHED, type SourceDraft, source } from './source/camera-draft.ts'
 import { chosen, chosenId, titleOf } from './watches.ts'
 
 /** The chosen watch and the draft of another. The watches themselves are the server's. */

@@ -18,7 +18,7 @@ export interface Flooded {
 type Example = { readonly value: unknown; readonly name: string }
 
 const HOLE = '"\uE123"'
-/** Just below the limits of a body (`api/http/body/body-reader.ts`, `lib/json-shape.ts`). */
+/** Just below the limits of a body (`api/http/body/body-reader.ts`, `lib/json/json-shape.ts`). */
 const MOST_BYTES = 20 * 2 ** 20 - 4096
 const MOST_VALUES = 249_000
 const TEXT_BYTES = 2 ** 19
@@ -195,7 +195,7 @@ const HOLE_VALUE = JSON.parse(HOLE) as string
 interface Items {
   /** Bytes that an item takes at most. */
   readonly bytes: number
-  /** Values that an item counts as (`lib/json-shape.ts`). */
+  /** Values that an item counts as (`lib/json/json-shape.ts`). */
   readonly values: number
   readonly most?: number
   /** JSON that holds a number of items. */
@@ -211,7 +211,7 @@ interface Place {
 
 const whole = (value: unknown) => value
 const ANY = Number.POSITIVE_INFINITY
-/** The levels that a client's JSON may have (`lib/json-depth.ts`) are 100. */
+/** The levels that a client's JSON may have (`lib/json/json-depth.ts`) are 100. */
 const LEVELS = 90
 
 function listOf(field: string, allowed: number, values: readonly unknown[]): Place {

@@ -2,7 +2,7 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import type { Scope } from '../../../accounts/api-key.ts'
 import type { ApiKeys } from '../../../accounts/authenticator.ts'
 import { KEYLESS, type Principal } from '../../../accounts/principal.ts'
-import { ApiError, invalidRequest } from '../../../lib/errors.ts'
+import { ApiError, invalidRequest } from '../../../lib/errors/errors.ts'
 import { obstacleOf } from './local-request.ts'
 
 declare module 'fastify' {

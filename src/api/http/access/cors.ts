@@ -1,5 +1,5 @@
 import type { FastifyInstance, FastifyRequest } from 'fastify'
-import { invalidRequest } from '../../../lib/errors.ts'
+import { invalidRequest } from '../../../lib/errors/errors.ts'
 import { FINGERPRINT, IGNORED_KEYWORDS, MEDIA_NOTES, WARNING } from '../record/response-notes.ts'
 
 /** Methods that pages may use, and for how many seconds browsers may cache this. */

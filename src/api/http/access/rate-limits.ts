@@ -1,7 +1,7 @@
 import type { FastifyInstance, FastifyReply } from 'fastify'
 import type { Allowance, RateLimits } from '../../../accounts/rate-limits.ts'
 import type { Bucket } from '../../../config/rate-limits.ts'
-import { type ApiError, rateLimited, tryAgainIn, wholeSeconds } from '../../../lib/errors.ts'
+import { type ApiError, rateLimited, tryAgainIn, wholeSeconds } from '../../../lib/errors/errors.ts'
 import { principalOf } from './auth.ts'
 
 declare module 'fastify' {

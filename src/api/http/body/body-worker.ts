@@ -1,8 +1,8 @@
 /** The worker of `BodyReader`: parses large bodies away from the event loop. */
 import { kTransferable, kValue, Tinypool } from 'tinypool'
 import type { z } from 'zod'
-import type { ErrorText } from '../../../lib/error-text.ts'
-import { ApiError, type ApiErrorFields } from '../../../lib/errors.ts'
+import type { ErrorText } from '../../../lib/errors/error-text.ts'
+import { ApiError, type ApiErrorFields } from '../../../lib/errors/errors.ts'
 import { collectAllGarbage } from '../../../lib/guarded/memory.ts'
 import type { BodyFormat } from './body-format.ts'
 import { type ParsedBody, parseJson } from './parse-json.ts'

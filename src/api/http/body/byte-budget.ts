@@ -1,4 +1,4 @@
-import { type ApiError, modelOverloaded, tryAgainIn } from '../../../lib/errors.ts'
+import { type ApiError, modelOverloaded, tryAgainIn } from '../../../lib/errors/errors.ts'
 import { FairQueue } from '../../../lib/fair-queue.ts'
 
 /** How long a body waits for room before it is rejected. */

@@ -1,4 +1,4 @@
-import { compactJson, rawItems, rawMember, rawMembers } from '../../../lib/raw-json.ts'
+import { compactJson, rawItems, rawMember, rawMembers } from '../../../lib/json/raw-json.ts'
 
 /**
  * Restores JSON that its schema turned into text (`asText`) to the client's own spelling. Parsing loses the order of

@@ -2,7 +2,7 @@ import type { Readable, Writable } from 'node:stream'
 import { finished } from 'node:stream/promises'
 import { setImmediate } from 'node:timers/promises'
 import { Busboy } from '@fastify/busboy'
-import { invalidRequest } from '../../../lib/errors.ts'
+import { invalidRequest } from '../../../lib/errors/errors.ts'
 
 const MOST_PARTS = 257
 const PIECE_BYTES = 128 * 1024

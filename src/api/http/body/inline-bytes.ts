@@ -1,5 +1,5 @@
-import { ApiError } from '../../../lib/errors.ts'
-import { isRecord } from '../../../lib/parse-json.ts'
+import { ApiError } from '../../../lib/errors/errors.ts'
+import { isRecord } from '../../../lib/json/parse-json.ts'
 import { locate } from '../../../media/media-source.ts'
 
 /** Fields that hold base64, or a data URL; all others hold URLs. `image` may hold either. */

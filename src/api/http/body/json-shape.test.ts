@@ -1,8 +1,8 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import { ApiError } from '../../../lib/errors.ts'
-import { MOST_JSON_LEVELS } from '../../../lib/json-depth.ts'
-import { MOST_LEVELS, MOST_VALUES } from '../../../lib/json-shape.ts'
+import { ApiError } from '../../../lib/errors/errors.ts'
+import { MOST_JSON_LEVELS } from '../../../lib/json/json-depth.ts'
+import { MOST_LEVELS, MOST_VALUES } from '../../../lib/json/json-shape.ts'
 import { checkShape } from './json-shape.ts'
 
 function errorFrom(text: string): ApiError | null {

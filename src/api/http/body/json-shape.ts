@@ -1,7 +1,7 @@
 import { isUtf8 } from 'node:buffer'
-import { type ApiError, invalidRequest, say } from '../../../lib/errors.ts'
-import { MOST_JSON_LEVELS } from '../../../lib/json-depth.ts'
-import { endOfString, MOST_VALUES, QUOTE, shapeFault } from '../../../lib/json-shape.ts'
+import { type ApiError, invalidRequest, say } from '../../../lib/errors/errors.ts'
+import { MOST_JSON_LEVELS } from '../../../lib/json/json-depth.ts'
+import { endOfString, MOST_VALUES, QUOTE, shapeFault } from '../../../lib/json/json-shape.ts'
 import { parameterCode } from '../wire/parse.ts'
 
 /**

@@ -1,6 +1,6 @@
 import type { ServerResponse } from 'node:http'
 import type { FastifyInstance } from 'fastify'
-import { modelOverloaded } from '../../../lib/errors.ts'
+import { modelOverloaded } from '../../../lib/errors/errors.ts'
 import { withTimeout } from '../../../lib/with-timeout.ts'
 
 /** By then, the service may have restarted or another instance may have taken over. */

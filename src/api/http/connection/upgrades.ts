@@ -3,7 +3,7 @@ import type { Socket } from 'node:net'
 import type { Duplex } from 'node:stream'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { type WebSocket, WebSocketServer } from 'ws'
-import { invalidRequest } from '../../../lib/errors.ts'
+import { invalidRequest } from '../../../lib/errors/errors.ts'
 import { BODY_LIMIT_BYTES } from '../body/body-reader.ts'
 import { ClientDisconnected } from './abort-signal.ts'
 

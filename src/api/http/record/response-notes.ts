@@ -1,4 +1,4 @@
-import type { Caller } from '../../../conversation/call.ts'
+import type { Caller } from '../../../conversation/call/call.ts'
 import type { ApiCall } from '../api-call.ts'
 
 /** The header that says which of a request's media the model does not get. */

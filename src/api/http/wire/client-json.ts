@@ -1,6 +1,6 @@
 /** Schemas of clients' own data: maps with their own keys, and JSON of any shape. */
 import { core, z } from 'zod'
-import { LONGEST_SCHEMA } from '../../../lib/json-depth.ts'
+import { LONGEST_SCHEMA } from '../../../lib/json/json-depth.ts'
 
 interface MapLimits {
   readonly key?: z.ZodString | undefined

@@ -1,8 +1,8 @@
 import { core, type z } from 'zod'
-import { ERROR_CODES, type ErrorCode } from '../../../lib/error-codes.ts'
-import { type ApiError, invalidRequest, say } from '../../../lib/errors.ts'
-import { nameOf, type Path } from '../../../lib/param.ts'
-import { isRecord } from '../../../lib/parse-json.ts'
+import { ERROR_CODES, type ErrorCode } from '../../../lib/errors/error-codes.ts'
+import { type ApiError, invalidRequest, say } from '../../../lib/errors/errors.ts'
+import { nameOf, type Path } from '../../../lib/errors/param.ts'
+import { isRecord } from '../../../lib/json/parse-json.ts'
 
 type Issue = z.core.$ZodIssue
 

@@ -1,6 +1,6 @@
 import { z } from 'zod'
 import { LOOKS } from '../../../conversation/request/detect-request.ts'
-import { isRecord } from '../../../lib/parse-json.ts'
+import { isRecord } from '../../../lib/json/parse-json.ts'
 import { bodyFormat } from '../../http/body/body-format.ts'
 import { requestSchemas, requests, responses } from '../../http/wire/components.ts'
 import { estimated } from '../../surfaces/openai/wire/input-tokens.ts'

@@ -1,5 +1,5 @@
 import type { FastifyReply, FastifyRequest } from 'fastify'
-import type { ApiError } from '../../../lib/errors.ts'
+import type { ApiError } from '../../../lib/errors/errors.ts'
 import { answerError, type ShownError } from '../../http/error-handler.ts'
 import { THREADS_UNSUPPORTED } from './wire/message-request.ts'
 import type { MessageErrorBody } from './wire/message-response.ts'

@@ -1,5 +1,5 @@
 import type { ReplyPiece } from '../../../conversation/reply/reply-piece.ts'
-import { parseJsonOr } from '../../../lib/parse-json.ts'
+import { parseJsonOr } from '../../../lib/json/parse-json.ts'
 import type { BlockBody, BlockEventBody } from './wire/message-response.ts'
 
 /**

@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto'
 import type { ReplyEvent, ReplyFinish } from '../../../conversation/reply/reply.ts'
 import type { ServedModel } from '../../../inference/catalog/registry.ts'
-import type { ApiError } from '../../../lib/errors.ts'
+import type { ApiError } from '../../../lib/errors/errors.ts'
 import type { MeteredRequest } from '../../http/record/metering.ts'
 import type { Frames, ReplyWriter } from '../serve-chat.ts'
 import { toErrorBody } from './errors.ts'

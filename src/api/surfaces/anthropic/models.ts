@@ -1,7 +1,7 @@
 import type { FastifyInstance } from 'fastify'
 import type { ModelCatalog } from '../../../inference/catalog/model-catalog.ts'
 import type { ServedModel } from '../../../inference/catalog/registry.ts'
-import { type ApiError, invalidRequest } from '../../../lib/errors.ts'
+import { type ApiError, invalidRequest } from '../../../lib/errors/errors.ts'
 import { MODEL_NOT_FOUND } from '../../http/named-model.ts'
 import { addEndpoint } from '../../http/routes.ts'
 import type { ModelInfoBody, ModelInfoListBody } from './wire/message-response.ts'

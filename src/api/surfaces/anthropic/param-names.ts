@@ -1,4 +1,4 @@
-import { type Names, namesOf, type Path } from '../../../lib/param.ts'
+import { type Names, namesOf, type Path } from '../../../lib/errors/param.ts'
 import type { MessagePlace } from './turns.ts'
 
 /** Options whose names here differ from the conversation's. */

@@ -1,6 +1,6 @@
 import type { ContentPart, Message, TextContent } from '../../../conversation/request/message.ts'
-import { invalidRequest, say } from '../../../lib/errors.ts'
-import type { Path } from '../../../lib/param.ts'
+import { invalidRequest, say } from '../../../lib/errors/errors.ts'
+import type { Path } from '../../../lib/errors/param.ts'
 import { dataUrl } from '../data-url.ts'
 import type {
   AssistantBlockBody,

@@ -3,7 +3,7 @@ import { stat } from 'node:fs/promises'
 import { resolve } from 'node:path'
 import type { ModelCatalog } from '../../../inference/catalog/model-catalog.ts'
 import type { ServedModel } from '../../../inference/catalog/registry.ts'
-import { invalidRequest, say } from '../../../lib/errors.ts'
+import { invalidRequest, say } from '../../../lib/errors/errors.ts'
 import type { ModelBody, ModelDetailsBody, RunningModelBody, ShownModelBody } from './wire/responses.ts'
 
 /** A tag that Ollama's clients add to names without one. */

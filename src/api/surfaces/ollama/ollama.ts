@@ -1,7 +1,7 @@
 import type { FastifyInstance } from 'fastify'
 import type { ReplyEvent } from '../../../conversation/reply/reply.ts'
 import type { ChatRequest } from '../../../conversation/request/chat-request.ts'
-import { invalidRequest } from '../../../lib/errors.ts'
+import { invalidRequest } from '../../../lib/errors/errors.ts'
 import type { ApiCall } from '../../http/api-call.ts'
 import { addCalls } from '../../http/client-call.ts'
 import { JSON_LINES } from '../../http/connection/response-stream.ts'

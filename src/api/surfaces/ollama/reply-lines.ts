@@ -1,6 +1,6 @@
 import type { ReplyEvent, ReplyFinish } from '../../../conversation/reply/reply.ts'
-import type { ApiError } from '../../../lib/errors.ts'
-import { parseJsonOr } from '../../../lib/parse-json.ts'
+import type { ApiError } from '../../../lib/errors/errors.ts'
+import { parseJsonOr } from '../../../lib/json/parse-json.ts'
 import { toLogProbs } from '../openai/log-probs.ts'
 import type { Frames, ReplyWriter } from '../serve-chat.ts'
 import type { EndBody, LineBody, LogProbBody, SaidBody, ToolCallBody } from './wire/responses.ts'

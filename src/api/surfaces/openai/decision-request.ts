@@ -1,7 +1,7 @@
 import type { Content, DecisionRequest, Question } from '../../../conversation/request/decision-request.ts'
 import type { ContentPart, MediaUrl, Message, PlacedMessage, ToolCall } from '../../../conversation/request/message.ts'
-import { invalidRequest } from '../../../lib/errors.ts'
-import type { Names, Path } from '../../../lib/param.ts'
+import { invalidRequest } from '../../../lib/errors/errors.ts'
+import type { Names, Path } from '../../../lib/errors/param.ts'
 import type { GridRegion } from '../../../media/coordinates.ts'
 import type {
   DecisionItemBody,

@@ -1,5 +1,5 @@
 import type { ContentPart, Message, ToolCall } from '../../../conversation/request/message.ts'
-import type { Path } from '../../../lib/param.ts'
+import type { Path } from '../../../lib/errors/param.ts'
 import type { InputFileBody, ItemBody, UserPartBody } from './wire/items.ts'
 
 /** An item of a conversation, and its place in errors. */

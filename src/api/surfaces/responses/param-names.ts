@@ -1,4 +1,4 @@
-import { type Names, namesOf, type Path } from '../../../lib/param.ts'
+import { type Names, namesOf, type Path } from '../../../lib/errors/param.ts'
 import type { MessagePlace } from './input-messages.ts'
 
 /** Parameters of a chat that have other names in a response. */

@@ -1,6 +1,6 @@
 import type { FinishReason, ReplyFinish } from '../../../conversation/reply/reply.ts'
 import type { Usage } from '../../../conversation/reply/usage.ts'
-import type { ApiError } from '../../../lib/errors.ts'
+import type { ApiError } from '../../../lib/errors/errors.ts'
 import { choiceOf, toolsOf } from './response-request.ts'
 import type { OutputItemBody, ResponseBody, ResponseUsageBody } from './wire/response.ts'
 import type { ResponseRequestBody } from './wire/response-request.ts'

@@ -1,7 +1,7 @@
 import type { Compatibility } from '../../../config/compatibility.ts'
 import type { ChatRequest, Structure } from '../../../conversation/request/chat-request.ts'
 import type { VisionConfig } from '../../../conversation/request/reply-options.ts'
-import { invalidRequest } from '../../../lib/errors.ts'
+import { invalidRequest } from '../../../lib/errors/errors.ts'
 import type { ReadBody } from '../../http/body/body-reader.ts'
 import { allowedOf, structureOfObject, toTools } from '../openai/chat-request.ts'
 import { toReplyOptions } from '../openai/reply-options.ts'

@@ -1,5 +1,5 @@
 import type { ReplyEvent } from '../../../conversation/reply/reply.ts'
-import type { ApiError } from '../../../lib/errors.ts'
+import type { ApiError } from '../../../lib/errors/errors.ts'
 import type { MeteredRequest } from '../../http/record/metering.ts'
 import type { Frames, ReplyWriter } from '../serve-chat.ts'
 import { endedResponse, failedResponse } from './response-body.ts'

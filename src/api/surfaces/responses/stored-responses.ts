@@ -1,5 +1,5 @@
 import type { FastifyInstance, FastifyRequest } from 'fastify'
-import { type ApiError, invalidRequest } from '../../../lib/errors.ts'
+import { type ApiError, invalidRequest } from '../../../lib/errors/errors.ts'
 import type { Responses, StoredResponse } from '../../../responses/responses.ts'
 import { principalOf } from '../../http/access/auth.ts'
 import { toPage } from '../../http/page.ts'

@@ -2,7 +2,7 @@ import { setImmediate } from 'node:timers/promises'
 import type { Content, DecisionRequest, Level, Question } from '../../../conversation/request/decision-request.ts'
 import type { PlacedMessage } from '../../../conversation/request/message.ts'
 import type { ServedModel } from '../../../inference/catalog/registry.ts'
-import type { Path } from '../../../lib/param.ts'
+import type { Path } from '../../../lib/errors/param.ts'
 import { AssetPlaces, assetOf, type Parts } from './system-one-content.ts'
 import type { SystemOneContentBody, SystemOneQuestionBody, SystemOneRequestBody } from './wire/system-one.ts'
 

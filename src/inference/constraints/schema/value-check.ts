@@ -1,5 +1,5 @@
 import { getOrMake } from '../../../lib/get-or-make.ts'
-import { isMultiple } from '../numbers.ts'
+import { isMultiple } from '../numbers/numbers.ts'
 import { PatternError } from '../regex/parser.ts'
 import { SearchMatcher } from '../regex/search-matcher.ts'
 import { FORMATS } from './formats.ts'

@@ -1,5 +1,5 @@
 import { basename } from 'node:path'
-import { modelOverloaded, tryAgainIn } from '../../../lib/errors.ts'
+import { modelOverloaded, tryAgainIn } from '../../../lib/errors/errors.ts'
 import { localCard, type ModelCard } from '../../../models/card.ts'
 import { checkFiles } from '../../contract/card-checks.ts'
 import type { CountOptions, Engine, EngineState, ModelInfo, Numerics } from '../../contract/engine.ts'

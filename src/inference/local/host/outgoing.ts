@@ -1,5 +1,5 @@
-import { invalidRequest } from '../../../lib/errors.ts'
-import { isValueDeeper, MOST_JSON_LEVELS } from '../../../lib/json-depth.ts'
+import { invalidRequest } from '../../../lib/errors/errors.ts'
+import { isValueDeeper, MOST_JSON_LEVELS } from '../../../lib/json/json-depth.ts'
 import type { RgbImage } from '../../../media/pixels.ts'
 import { schemasIn } from '../../contract/constraint.ts'
 import type { PromptPart } from '../../contract/parts.ts'

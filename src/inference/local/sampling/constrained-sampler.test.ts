@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest'
 import { Automaton } from '../../constraints/automaton.ts'
 import { grammarOf } from '../../constraints/constraint-grammar.ts'
-import { TokenTrie } from '../../constraints/token-trie.ts'
+import { TokenTrie } from '../../constraints/tokens/token-trie.ts'
 import { LIKELIEST } from '../native/choice.ts'
 import { ConstrainedSampler } from './constrained-sampler.ts'
 

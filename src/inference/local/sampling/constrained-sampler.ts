@@ -1,5 +1,5 @@
 import type { Matcher } from '../../constraints/matcher.ts'
-import { onlyToken, someToken } from '../../constraints/token-mask.ts'
+import { onlyToken, someToken } from '../../constraints/tokens/token-mask.ts'
 import type { Ask } from '../native/choice.ts'
 import type { Model } from '../native/model.ts'
 import type { FreeSampler, Rows, TokenSampler } from './sampler.ts'

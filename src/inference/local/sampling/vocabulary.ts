@@ -1,4 +1,4 @@
-import type { Vocabulary } from '../../constraints/token-trie.ts'
+import type { Vocabulary } from '../../constraints/tokens/token-trie.ts'
 import { isPartOfUtf8 } from '../../constraints/utf8.ts'
 import type { Model } from '../native/model.ts'
 

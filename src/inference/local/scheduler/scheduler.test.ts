@@ -22,7 +22,7 @@ import {
   until,
   untrusted,
 } from '../../../../test/support/local-engine.ts'
-import { ApiError } from '../../../lib/errors.ts'
+import { ApiError } from '../../../lib/errors/errors.ts'
 import { loadCard } from '../../../models/card.ts'
 import type { PromptPart } from '../../contract/parts.ts'
 import { LocalEngine } from '../host/local-engine.ts'

@@ -1,6 +1,6 @@
 import { randomInt } from 'node:crypto'
 import { setImmediate as nextTurn } from 'node:timers/promises'
-import { tryAgainIn } from '../../../lib/errors.ts'
+import { tryAgainIn } from '../../../lib/errors/errors.ts'
 import type { PromptUsage } from '../../contract/generation.ts'
 import type { Priority } from '../../contract/priority.ts'
 import type { LocalStats } from '../../contract/stats.ts'

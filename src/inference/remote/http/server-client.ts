@@ -1,6 +1,6 @@
 import { Agent, type Dispatcher, request } from 'undici'
 import { z } from 'zod'
-import { parseJsonOr } from '../../../lib/parse-json.ts'
+import { parseJsonOr } from '../../../lib/json/parse-json.ts'
 import { type Call, ServerFailure } from '../wire/wire.ts'
 import { dataLines } from './event-stream.ts'
 

@@ -1,5 +1,5 @@
 import { z } from 'zod'
-import { parseJsonOr } from '../../../lib/parse-json.ts'
+import { parseJsonOr } from '../../../lib/json/parse-json.ts'
 import type { RankedToken, TokenLogProb } from '../../contract/generation.ts'
 import type { Sampling } from '../../contract/work.ts'
 import { pictureUrls } from '../http/picture-url.ts'

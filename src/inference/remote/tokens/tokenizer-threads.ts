@@ -1,4 +1,4 @@
-import { modelOverloaded, tryAgainIn } from '../../../lib/errors.ts'
+import { modelOverloaded, tryAgainIn } from '../../../lib/errors/errors.ts'
 import { GuardedPool } from '../../../lib/guarded/guarded-pool.ts'
 import type { PromptText, Vocabulary } from './hub-tokenizer.ts'
 import type { TokenizerAnswer, TokenizerQuestion } from './tokenizer-worker.ts'

@@ -1,7 +1,7 @@
 import { useRef } from 'preact/hooks'
 import type { Score } from '../../../../src/exports/box-matching.ts'
 import { Button, IconButton } from '../../widgets/button.tsx'
-import { Notice } from '../../widgets/notice.tsx'
+import { Notice } from '../../widgets/notices/notice.tsx'
 import { counted } from '../../widgets/quantities.ts'
 import { comparisons, knownFile, knownFileError, leastIou, openKnownFile } from './comparison.ts'
 

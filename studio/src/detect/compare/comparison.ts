@@ -1,7 +1,7 @@
 import { computed, signal } from '@preact/signals'
 import { type Compared, matchBoxes, type Score, scoresOf } from '../../../../src/exports/box-matching.ts'
+import type { Spot } from '../labelling/spot.ts'
 import { results } from '../results.ts'
-import type { Spot } from '../spot.ts'
 import { sureSpots } from '../sureness.ts'
 import { searchable } from '../targets.ts'
 import { type KnownPicture, readCoco } from './coco-file.ts'

@@ -1,0 +1,9 @@
+import { type Family, PLAIN } from '../family.ts'
+
+export const step3Vl: Family = {
+  ...PLAIN,
+  title: 'Step3-VL',
+  projectors: ['step3vl'],
+  // A square of 728 pixels in 13 x 13 tokens; larger images have tiles of 504 pixels in 9 x 9 before that.
+  image: { patchSize: 14, mergeSize: 4, tiles: { grid: 'windows', side: 504, along: 6 } },
+}

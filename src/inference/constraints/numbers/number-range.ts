@@ -1,0 +1,171 @@
+import { choice, choiceOrNull, EMPTY, type Expression, literal, range, repeat, sequence } from '../grammar.ts'
+
+/** Both ends are within unless said otherwise; null for no end. */
+export interface NumberRange {
+  readonly min: Bound | null
+  readonly max: Bound | null
+}
+
+export interface Bound {
+  readonly value: number
+  readonly exclusive: boolean
+}
+
+/** What JSON numbers are held to, so that a double holds them: digits before and after the point. */
+const WHOLE_DIGITS = 15
+export const LARGEST = 10 ** WHOLE_DIGITS - 1
+/** Digits that may follow those that a bound has. */
+const SPARE_DIGITS = 6
+const DIGIT = range('0', '9')
+
+/** The integers of a range, in decimal. Null when there are none. */
+export function integersWithin({ min, max }: NumberRange): Expression | null {
+  const low = min === null ? -LARGEST : Math.max(-LARGEST, nextInteger(min))
+  const high = max === null ? LARGEST : Math.min(LARGEST, -nextInteger(mirrored(max)))
+  if (low > high) return null
+  const options: Expression[] = []
+  if (low < 0) options.push(sequence([literal('-'), naturals(Math.max(1, -high), -low)]))
+  if (high >= 0) options.push(naturals(Math.max(0, low), high))
+  return choice(options)
+}
+
+/** The decimal numbers of a range, without exponents. Null when there are none that can be written. */
+export function numbersWithin({ min, max }: NumberRange): Expression | null {
+  const zero: Bound = { value: 0, exclusive: false }
+  const largest: Bound = { value: LARGEST, exclusive: false }
+  const options: (Expression | null)[] = []
+  if (min === null || min.value < 0) {
+    const from = max !== null && max.value < 0 ? mirrored(max) : { ...zero, exclusive: true }
+    const inner = positives(from, min === null ? largest : mirrored(min))
+    options.push(inner && sequence([literal('-'), inner]))
+  }
+  if (max === null || max.value >= 0) {
+    options.push(positives(min !== null && min.value >= 0 ? min : zero, max ?? largest))
+  }
+  return choiceOrNull(options)
+}
+
+export function mirrored({ value, exclusive }: Bound): Bound {
+  return { value: -value, exclusive }
+}
+
+export function nextInteger({ value, exclusive }: Bound): number {
+  return exclusive ? Math.floor(value) + 1 : Math.ceil(value)
+}
+
+/** The integers from `low` to `high`, neither below zero. */
+function naturals(low: number, high: number): Expression {
+  const options: Expression[] = []
+  for (let start = low; start <= high; ) {
+    const digits = String(start).length
+    const end = Math.min(high, 10 ** digits - 1)
+    options.push(sameLength(String(start), String(end)))
+    start = end + 1
+  }
+  return choice(options)
+}
+
+/** Digit strings between two of the same length. */
+function sameLength(low: string, high: string): Expression {
+  if (low === high) return literal(low)
+  if (/^0*$/.test(low) && /^9*$/.test(high)) return repeat(DIGIT, low.length, low.length)
+  const [first, last] = [Number(low[0]), Number(high[0])]
+  const rest = low.length - 1
+  if (first === last) return sequence([literal(low[0]!), sameLength(low.slice(1), high.slice(1))])
+  if (rest === 0) return digit(first, last)
+  const options: Expression[] = []
+  let [from, to] = [first, last]
+  if (!/^0*$/.test(low.slice(1))) {
+    options.push(sequence([literal(low[0]!), sameLength(low.slice(1), '9'.repeat(rest))]))
+    from++
+  }
+  if (!/^9*$/.test(high.slice(1))) {
+    options.push(sequence([literal(high[0]!), sameLength('0'.repeat(rest), high.slice(1))]))
+    to--
+  }
+  if (from <= to) options.push(sequence([digit(from, to), repeat(DIGIT, rest, rest)]))
+  return choice(options)
+}
+
+function digit(first: number, last: number): Expression {
+  return first === last ? literal(String(first)) : range(String(first), String(last))
+}
+
+/** A bound that is not negative, as digits. */
+interface Decimal {
+  readonly whole: number
+  /** Digits after the point, the last of them not zero. */
+  readonly fraction: string
+  readonly exclusive: boolean
+}
+
+function positives(min: Bound, max: Bound): Expression | null {
+  const low = toDecimal(min)
+  const high = max.value > LARGEST ? toDecimal({ value: LARGEST, exclusive: false }) : toDecimal(max)
+  const options: (Expression | null)[] = []
+  if (low.whole === high.whole) options.push(withFraction(low.whole, fractions(low, high)))
+  else if (low.whole < high.whole) {
+    options.push(withFraction(low.whole, fractions(low, null)))
+    options.push(withFraction(high.whole, fractions(null, high)))
+    if (low.whole + 1 < high.whole) {
+      options.push(sequence([naturals(low.whole + 1, high.whole - 1), fractions(null, null)!]))
+    }
+  }
+  return choiceOrNull(options)
+}
+
+function withFraction(whole: number, fraction: Expression | null): Expression | null {
+  return fraction === null ? null : sequence([literal(String(whole)), fraction])
+}
+
+function toDecimal({ value, exclusive }: Bound): Decimal {
+  // No exponents, and no more digits than tell the double from its neighbours.
+  const text = value < 1e-6 ? value.toFixed(20) : String(value)
+  const [whole = '0', fraction = ''] = text.split('.')
+  return { whole: Number(whole), fraction: fraction.replace(/0+$/, ''), exclusive }
+}
+
+/** What may follow the digits before the point; null when nothing may, not even the end. */
+function fractions(low: Decimal | null, high: Decimal | null): Expression | null {
+  const spare = Math.max(low?.fraction.length ?? 0, high?.fraction.length ?? 0) + SPARE_DIGITS
+  const digits = decimals('', low, high, spare)
+  return choiceOrNull([mayEnd('', low, high) ? EMPTY : null, digits && sequence([literal('.'), digits])])
+}
+
+/** One or more digits after `prefix`, as long as each bound that `prefix` touches holds. */
+function decimals(prefix: string, low: Decimal | null, high: Decimal | null, spare: number): Expression | null {
+  if (spare === 0) return null
+  if (low === null && high === null) return repeat(DIGIT, 1, spare)
+  const at = prefix.length
+  const first = low === null ? 0 : Number(low.fraction[at] ?? 0)
+  const last = high === null ? 9 : Number(high.fraction[at] ?? 0)
+  const options: (Expression | null)[] = []
+  for (let value = first; value <= last; value++) {
+    const next = prefix + value
+    // A bound that is already exceeded holds for all further digits.
+    const nextLow = low !== null && value === first && !settled(next, low) ? low : null
+    const nextHigh = high !== null && value === last ? high : null
+    if (nextLow === null && nextHigh === null) {
+      const free = value
+      let end = value
+      while (end + 1 <= last && (high === null || end + 1 < last)) end++
+      value = end
+      options.push(sequence([digit(free, end), repeat(DIGIT, 0, spare - 1)]))
+      continue
+    }
+    const more = decimals(next, nextLow, nextHigh, spare - 1)
+    const rest = choiceOrNull([mayEnd(next, nextLow, nextHigh) ? EMPTY : null, more])
+    options.push(rest && sequence([literal(String(value)), rest]))
+  }
+  return choiceOrNull(options)
+}
+
+/** Whether a lower bound that the digits equal so far holds for all further digits. */
+function settled(digits: string, low: Decimal): boolean {
+  return !low.exclusive && digits.length >= low.fraction.length
+}
+
+function mayEnd(digits: string, low: Decimal | null, high: Decimal | null): boolean {
+  if (low !== null && (digits.length < low.fraction.length || low.exclusive)) return false
+  return high === null || digits.length < high.fraction.length || !high.exclusive
+}
