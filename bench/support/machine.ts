@@ -35,6 +35,8 @@ async function commitOf(path: string): Promise<string> {
 /** When other programs take more than this share of the processor time, the figures are unreliable. */
 const DISTURBED = 0.03
 const TICKS_PER_SECOND = 100
+/** Of all benchmarks of this run. */
+let repeatedRounds = 0
 
 /** Measures how busy other programs are while a benchmark runs. Linux only. */
 export class Disturbance {
@@ -72,16 +74,44 @@ export class Disturbance {
 
   async report(): Promise<string> {
     const share = await this.share()
-    const words = `other programs took ${percent(share)} of the machine`
+    const repeated =
+      repeatedRounds === 0 ? '' : `; ${repeatedRounds} rounds repeated, as other machines took processors`
+    const words = `other programs took ${percent(share)} of the machine${repeated}`
     return share > DISTURBED ? `${words}: DISTURBED, run it again` : words
+  }
+}
+
+/**
+ * Watches a round of measurements. Where machines share processors, a hypervisor may take one away for longer than a short call.
+ * @returns tells, and counts, whether it took a disturbing share of the time since.
+ */
+export async function watchRound(): Promise<() => Promise<boolean>> {
+  const [started, before] = [performance.now(), await stolenTicks()]
+  return async () => {
+    const seconds = (performance.now() - started) / 1000
+    const stolen = ((await stolenTicks()) - before) / TICKS_PER_SECOND
+    const isDisturbed = stolen / seconds / availableParallelism() > DISTURBED
+    if (isDisturbed) repeatedRounds++
+    return isDisturbed
   }
 }
 
 /** Clock ticks in which cores were not idle, including those taken by the hypervisor. */
 async function busyTicks(): Promise<number> {
+  const { user, nice, system, irq, softirq, steal } = await ticks()
+  return user + nice + system + irq + softirq + steal
+}
+
+/** Clock ticks that the hypervisor took; 0 where the system does not say. */
+async function stolenTicks(): Promise<number> {
+  return platform() === 'linux' ? (await ticks()).steal : 0
+}
+
+/** Those of all cores since the machine started. Linux only. */
+async function ticks() {
   const [line] = (await readFile('/proc/stat', 'utf8')).split('\n')
   const [user, nice, system, , , irq, softirq, steal] = line!.split(/\s+/).slice(1).map(Number)
-  return user! + nice! + system! + irq! + softirq! + steal!
+  return { user: user!, nice: nice!, system: system!, irq: irq!, softirq: softirq!, steal: steal! }
 }
 
 const percent = (share: number) => `${(share * 100).toFixed(1)} %`
