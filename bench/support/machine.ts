@@ -35,7 +35,7 @@ async function commitOf(path: string): Promise<string> {
 /** When other programs take more than this share of the processor time, the figures are unreliable. */
 const DISTURBED = 0.03
 const TICKS_PER_SECOND = 100
-/** Of all benchmarks of this run. */
+/** In all benchmarks of this run. */
 let repeatedRounds = 0
 
 /** Measures how busy other programs are while a benchmark runs. Linux only. */
