@@ -51,9 +51,7 @@ export class LogProbSampler implements FreeSampler, LogProbs {
     this.#sampled = null
     return tokens.map((token, at) => {
       if (at > 0 || sampled?.token !== token) return this.#forced(token)
-      const { logProb, top } = sampled
-      const ranked = (one: number, logProb: number) => rankedToken(this.#model, one, logProb)
-      return { ...ranked(token, logProb), top: top.map((one) => ranked(one.token, one.logProb)) }
+      return reportToken(this.#model, token, sampled)
     })
   }
 
@@ -63,7 +61,15 @@ export class LogProbSampler implements FreeSampler, LogProbs {
   }
 }
 
-export function rankedToken(model: Pick<Model, 'piece' | 'name'>, token: number, logProb: number): RankedToken {
+type Vocabulary = Pick<Model, 'piece' | 'name'>
+
+/** How likely a token is, and the likeliest beside it. */
+export function reportToken(model: Vocabulary, token: number, { logProb, top }: TokenRanking): TokenLogProb {
+  const likeliest = top.map((one) => rankedToken(model, one.token, one.logProb))
+  return { ...rankedToken(model, token, logProb), top: likeliest }
+}
+
+function rankedToken(model: Vocabulary, token: number, logProb: number): RankedToken {
   const bytes = model.piece(token)
   const text = bytes.length === 0 ? model.name(token) : DECODER.decode(bytes)
   return { text, bytes: Array.from(bytes), logProb }

@@ -101,8 +101,7 @@ export class PromptReader {
   size(parts: readonly PromptPart[], organisation: string, param: string, before?: TokenisedPrompt): TokenisedPrompt {
     const [first] = parts
     if (first?.type === 'text' && first.tokens !== undefined) {
-      const tokens = givenTokens(first.tokens, this.#model, param)
-      return { chunks: [{ type: 'text', tokens }], tokens: tokens.length, imageTokens: 0, audioTokens: 0, close() {} }
+      return textPrompt(givenTokens(first.tokens, this.#model, param))
     }
     const last = before?.chunks.at(-1)
     const token = last?.type === 'text' ? last.tokens.at(-1) : undefined
@@ -380,4 +379,9 @@ function countTokens(chunks: readonly PromptChunk[]): Pick<TokenisedPrompt, 'tok
     else media[chunk.encodable.modality] += chunk.encodable.length
   }
   return { tokens: text + media.image + media.audio, imageTokens: media.image }
+}
+
+/** A prompt without media. */
+export function textPrompt(tokens: Int32Array): TokenisedPrompt {
+  return { chunks: [{ type: 'text', tokens }], tokens: tokens.length, imageTokens: 0, audioTokens: 0, close() {} }
 }

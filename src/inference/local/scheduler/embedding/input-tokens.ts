@@ -5,7 +5,7 @@ import type { FailureError } from '../../failure.ts'
 import type { Model } from '../../native/model.ts'
 import type { EmbeddingSettings } from '../../protocol.ts'
 import { JoinedTexts } from '../../tokens/joined-texts.ts'
-import type { PromptReader, TokenisedPrompt } from '../../tokens/prompt-tokens.ts'
+import { type PromptReader, type TokenisedPrompt, textPrompt } from '../../tokens/prompt-tokens.ts'
 import { givenTokens, joined } from '../../tokens/texts.ts'
 import { checkMedia, invalid, textOf } from '../admission.ts'
 
@@ -209,11 +209,6 @@ function filled(template: string, contents: Readonly<Record<string, readonly Pro
   return template
     .split(PLACES)
     .flatMap((text): readonly PromptPart[] => contents[text] ?? [{ type: 'text', text, trusted: true }])
-}
-
-function textPrompt(tokens: Int32Array): TokenisedPrompt {
-  const chunks = [{ type: 'text' as const, tokens }]
-  return { chunks, tokens: tokens.length, imageTokens: 0, audioTokens: 0, close() {} }
 }
 
 /** A prompt that may be closed again. */

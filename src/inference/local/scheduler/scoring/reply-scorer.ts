@@ -6,7 +6,7 @@ import type { ReadWork } from '../../../contract/work.ts'
 import { SHORTEST_MATCH } from '../../cache/prefix-match.ts'
 import { toFailure } from '../../failure.ts'
 import type { FromEngine, SentAnswer } from '../../protocol.ts'
-import { rankedToken } from '../../sampling/log-prob-sampler.ts'
+import { reportToken } from '../../sampling/log-prob-sampler.ts'
 import { countCells } from '../batch/prefill-cursor.ts'
 import type { LoadedModel } from '../loaded-model.ts'
 import type { PrefixReuse, Prompt } from '../sequences/prefix-reuse.ts'
@@ -330,15 +330,11 @@ export class ReplyScorer {
     { root, nodes }: UnitRows,
   ): TokenLogProb[] {
     const { model } = this.#loaded
-    const first = scored.length > 0 ? [] : [{ ...rankedToken(model, tail[0]!, Number.NaN), top: [] }]
+    const first = scored.length > 0 ? [] : [reportToken(model, tail[0]!, { logProb: Number.NaN, top: [] })]
     if (cells === 1) return first
-    const followed = Array.from(replies[0]!, (token, at) => {
-      const { logProb, top } = context.rank(at === 0 ? root : nodes[at - 1]!, token, topLogProbs)
-      return {
-        ...rankedToken(model, token, logProb),
-        top: top.map((one) => rankedToken(model, one.token, one.logProb)),
-      }
-    })
+    const followed = Array.from(replies[0]!, (token, at) =>
+      reportToken(model, token, context.rank(at === 0 ? root : nodes[at - 1]!, token, topLogProbs)),
+    )
     return [...first, ...followed]
   }
 
