@@ -12,7 +12,6 @@ export const COLOURS = {
 } as const
 export type Colour = keyof typeof COLOURS
 export const COLOUR_NAMES = Object.keys(COLOURS) as Colour[]
-const WHITE = [255, 255, 255] as const
 
 export interface Shape {
   readonly kind: 'square' | 'circle'
@@ -73,12 +72,12 @@ export function planDrawings(count: number, seed = 1): Drawing[] {
 
 export async function toPng({ size, target, others }: Drawing): Promise<Buffer> {
   const { width, height } = size
-  const data = Buffer.alloc(width * height * 3)
-  for (let y = 0; y < height; y++) {
-    for (let x = 0; x < width; x++) {
-      const shape = [target, ...others].find((one) => covers(one, (x + 0.5) / width, (y + 0.5) / height))
-      data.set(shape === undefined ? WHITE : COLOURS[shape.colour], (y * width + x) * 3)
-    }
+  const data = Buffer.alloc(width * height * 3, 255)
+  for (const shape of [target, ...others]) {
+    const { from, to } = shape.box
+    for (let y = Math.floor(from.y * height); y < to.y * height; y++)
+      for (let x = Math.floor(from.x * width); x < to.x * width; x++)
+        if (covers(shape, (x + 0.5) / width, (y + 0.5) / height)) data.set(COLOURS[shape.colour], (y * width + x) * 3)
   }
   return sharp(data, { raw: { width, height, channels: 3 } })
     .png({ compressionLevel: 1 })
