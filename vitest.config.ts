@@ -108,6 +108,8 @@ const slowestFiles: Reporter = {
 export default defineConfig({
   test: {
     sequence: { sequencer: LongestFirst },
+    // Node runs the tests and what they import as it runs Lookout: no module is transformed, and compiled code is kept.
+    experimental: { viteModuleRunner: false, nodeLoader: false },
     reporters: ['default', ...(process.env.GITHUB_ACTIONS === 'true' ? ['github-actions'] : []), slowestFiles],
     projects: [
       {

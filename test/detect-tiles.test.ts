@@ -101,23 +101,19 @@ function areasOf({ width, height, data }: RgbImage, [red, green, blue]: readonly
     for (const waiting = [start]; waiting.length > 0; ) {
       const i = waiting.pop()!
       const [x, y] = [i % width, Math.floor(i / width)]
-      ;[left, top, right, bottom] = [
-        Math.min(left, x),
-        Math.min(top, y),
-        Math.max(right, x + 1),
-        Math.max(bottom, y + 1),
-      ]
-      const neighbours = [
-        x > 0 ? i - 1 : i,
-        x < width - 1 ? i + 1 : i,
-        y > 0 ? i - width : i,
-        y < height - 1 ? i + width : i,
-      ]
-      for (const next of neighbours) {
-        if (isOf[next] === 0) continue
+      left = Math.min(left, x)
+      top = Math.min(top, y)
+      right = Math.max(right, x + 1)
+      bottom = Math.max(bottom, y + 1)
+      const take = (next: number) => {
+        if (isOf[next] === 0) return
         isOf[next] = 0
         waiting.push(next)
       }
+      if (x > 0) take(i - 1)
+      if (x < width - 1) take(i + 1)
+      if (y > 0) take(i - width)
+      if (y < height - 1) take(i + width)
     }
     const [x, y] = [
       (value: number) => Math.round((value / width) * 1000),

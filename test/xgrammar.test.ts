@@ -27,8 +27,8 @@ const holds = (mask: ArrayLike<number>, token: number) => ((mask[token >> 5]! >>
 const tokensIn = (mask: ArrayLike<number>) => [...tokens.keys()].filter((token) => holds(mask, token))
 
 /** The tokens that may come: at the start of the text, and after each of its bytes until one is refused. */
-function follow(constraint: Constraint, text: string): Int32Array[] {
-  const matcher = new Automaton(grammarOf(constraint), trie).createMatcher()
+function follow(automaton: Automaton, text: string): Int32Array[] {
+  const matcher = automaton.createMatcher()
   const masks = [matcher.nextTokens()]
   for (const byte of Buffer.from(text, 'latin1')) {
     if (!matcher.accept(byte)) break
@@ -38,15 +38,15 @@ function follow(constraint: Constraint, text: string): Int32Array[] {
 }
 
 /** Texts of the constraint, or beginnings of such where they are long, each with two that have a change somewhere. Bytes. */
-function textsOf(constraint: Constraint, draw: () => number): string[] {
+function textsOf(automaton: Automaton, draw: () => number): string[] {
   return Array.from({ length: 3 }, () => {
-    const text = beginningOf(constraint, draw)
+    const text = beginningOf(automaton, draw)
     return [text, changed(text, draw), changed(text, draw)]
   }).flat()
 }
 
-function beginningOf(constraint: Constraint, draw: () => number): string {
-  const matcher = new Automaton(grammarOf(constraint), trie).createMatcher()
+function beginningOf(automaton: Automaton, draw: () => number): string {
+  const matcher = automaton.createMatcher()
   const pick = (from: readonly number[]) => from[Math.floor(draw() * from.length)]!
   for (let text = ''; ; ) {
     const allowed = tokensIn(matcher.nextTokens())
@@ -146,8 +146,9 @@ describe(name, () => {
     const verdicts = Object.entries(KNOWN).map(async ([name, constraint], seed) => {
       const { text: ebnf, exact } = toEbnf(grammarOf(constraint))
       expect([name, exact]).toEqual([name, true])
-      const texts = textsOf(constraint, generator(seed))
-      const masks = xgrammar ? await xgrammar.follow(ebnf, texts) : texts.map((text) => follow(constraint, text))
+      const automaton = new Automaton(grammarOf(constraint), trie)
+      const texts = textsOf(automaton, generator(seed))
+      const masks = xgrammar ? await xgrammar.follow(ebnf, texts) : texts.map((text) => follow(automaton, text))
       // How much of each text is let through, and whether it may end there.
       const results = texts.map((text, index) => {
         const taken = masks[index]!.length - 1
@@ -174,12 +175,13 @@ describe(name, () => {
   ])('token by token, in random %s', { timeout: 600_000 }, async (_, constraints: fc.Arbitrary<Constraint>) => {
     await fc.assert(
       fc.asyncProperty(constraints, fc.nat(), async (constraint, seed) => {
-        const texts = textsOf(constraint, generator(seed))
+        const automaton = new Automaton(grammarOf(constraint), trie)
+        const texts = textsOf(automaton, generator(seed))
         const { text: ebnf, exact } = toEbnf(grammarOf(constraint))
         expect(exact).toBe(true)
         const found = await xgrammar!.follow(ebnf, texts)
         for (const [index, text] of texts.entries()) {
-          const expected = follow(constraint, text).map(tokensIn)
+          const expected = follow(automaton, text).map(tokensIn)
           expect([text, found[index]!.map(tokensIn)]).toEqual([text, expected])
         }
       }),
