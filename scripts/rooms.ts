@@ -20,7 +20,7 @@ const NOTES = 23
 const LEFT_OUT = '^src/(lib|config|setup)/|[.]test[.]ts$'
 /** Patterns of rooms. Files beside them form a room of their own, and so does every other folder of `src`. */
 const ROOMS = [
-  'api/(http|openai|native|pages)',
+  'api/(http|openai|native|pages|surfaces)',
   'conversation/(call|request|prompt|tools|reply)',
   'inference/(constraints|engines|local(/(host|worker|scheduler|cache|tokens|sampling|native))?)',
   'inference/remote(/(vllm|sglang|openai|http|servers|tokens|wire))?',

@@ -9,7 +9,7 @@ export interface ShownError {
   readonly body: object
 }
 
-/** Turns every thrown error into a response. No other code does. */
+/** Answers a thrown error in the contract's shape. A surface with a shape of its own calls `answerError`. */
 export function handleError(error: unknown, request: FastifyRequest, reply: FastifyReply): void {
   answerError(error, request, reply, showError)
 }
@@ -19,7 +19,7 @@ export function showError(error: ApiError): ShownError {
   return { status: error.status, body: error.toBody() }
 }
 
-/** Answers with an error in the shape of another convention. */
+/** Answers a thrown error in the shape that `show` gives it. */
 export function answerError(
   error: unknown,
   request: FastifyRequest,

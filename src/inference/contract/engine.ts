@@ -6,8 +6,8 @@ import type { EngineStats } from './stats.ts'
 import type { EmbedWork, ReadWork, Work } from './work.ts'
 
 /**
- * The interface between `conversation/` and a model, local or remote. All work has one shape: a shared prefix and
- * branches. The engine prefills the prefix once. Each branch continues it with its own suffix and yields `n`
+ * The interface between `conversation/` and a model, local or remote. Work that generates has one shape: a shared prefix
+ * and branches. The engine prefills the prefix once. Each branch continues it with its own suffix and yields `n`
  * completions. A chat is one branch with an empty suffix; multilook is many branches over one prefix.
  *
  * Several works may run at the same time; the engine schedules them.

@@ -5,9 +5,9 @@ import { type Names, nameOf, type Param, type Path, pathOf, shownName } from './
 export { say } from './error-text.ts'
 
 /**
- * The `type` of an error. Every error that a client receives is an `ApiError`. It is thrown where the cause is known,
- * names the parameter at fault, and becomes a response in one place (`api/http/error-handler.ts`). It keeps apart what
- * parameters are called, which differs between APIs, and what the client sent.
+ * The `type` of an error. Every error that a client receives is an `ApiError`. It is thrown where the cause is known, names
+ * the parameter at fault, and becomes a response in `api/http/error-handler.ts`, or in its surface's own shape. It keeps
+ * apart what parameters are called, which differs between APIs, and what the client sent.
  */
 export type ErrorType =
   | 'invalid_request_error'

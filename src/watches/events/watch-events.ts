@@ -96,7 +96,7 @@ export function endedEvent(
   return { type: 'watch.event.ended', data, hasFrame: seen.answer !== null }
 }
 
-/** @param started the data of the event that has started. */
+/** @param clip what has become of the video of an event. */
 export function clipEvent(
   { happening, question }: { readonly happening: string; readonly question: string },
   clip: ClipReport,

@@ -5,14 +5,14 @@ import { invalidRequest } from '../../../lib/errors/errors.ts'
 import type { ApiCall } from '../../http/api-call.ts'
 import { addCalls } from '../../http/client-call.ts'
 import { JSON_LINES } from '../../http/connection/response-stream.ts'
-import { answerError } from '../../http/error-handler.ts'
 import { addEndpoint } from '../../http/routes.ts'
 import type { Serving } from '../admission.ts'
 import { type ChatSurface, serveChat } from '../serve-chat.ts'
 import { fromChat, fromGenerate } from './chat-request.ts'
 import { embed, embedOne } from './embed.ts'
+import { handleError } from './errors.ts'
 import { findModel, toModelBody, toRunning, toShown } from './models.ts'
-import { chatShape, generateShape, ReplyLines, type Shape, toErrorBody } from './reply-lines.ts'
+import { chatShape, generateShape, ReplyLines, type Shape } from './reply-lines.ts'
 import { chatBody, generateBody, showBody } from './wire/requests.ts'
 
 /** The version of Ollama whose API this is. Clients reject older ones. */
@@ -36,9 +36,7 @@ const ABSENT: Readonly<Record<string, string>> = {
 export function addOllama(app: FastifyInstance, serving: Serving): void {
   const { models, bodies } = serving
   app.register(async (scope) => {
-    scope.setErrorHandler((error, request, reply) =>
-      answerError(error, request, reply, (shown) => ({ status: shown.status, body: toErrorBody(shown) })),
-    )
+    scope.setErrorHandler(handleError)
     // Ollama's clients, and its documentation's examples, may omit the type of a body.
     scope.removeAllContentTypeParsers()
     scope.addContentTypeParser('*', (_request, _payload, done) => done(null))

@@ -3,6 +3,7 @@ import type { ApiError } from '../../../lib/errors/errors.ts'
 import { parseJsonOr } from '../../../lib/json/parse-json.ts'
 import { toLogProbs } from '../openai/log-probs.ts'
 import type { Frames, ReplyWriter } from '../serve-chat.ts'
+import { toErrorBody } from './errors.ts'
 import type { EndBody, LineBody, LogProbBody, SaidBody, ToolCallBody } from './wire/responses.ts'
 
 /** Builds a line's fields for a piece of the reply. Chats and completions differ only in these. */
@@ -153,9 +154,4 @@ export function chatShape({ text, thinking, toolCalls }: SaidBody): object {
 /** Builds the fields of a line of `/api/generate`. */
 export function generateShape({ text, thinking }: SaidBody): object {
   return { response: text, ...(thinking === '' ? {} : { thinking }) }
-}
-
-/** Ollama's errors are plain texts. */
-export function toErrorBody({ sentence }: ApiError): object {
-  return { error: sentence }
 }

@@ -43,8 +43,8 @@ interface Part extends ScoringUnit {
 
 /**
  * Computes the probabilities of given replies. It owns the requests and their shared context. The scheduler has it make one
- * native call at a time, in turn with completions. Organisations take turns, one call each. The engine process submits
- * requests.
+ * native call at a time, in turn with completions. Organisations take turns, each for one call, or for several if its context
+ * took long to load. The engine process submits requests.
  */
 export class ReplyScorer {
   readonly #loaded: LoadedModel

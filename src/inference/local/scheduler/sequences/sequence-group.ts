@@ -4,11 +4,11 @@ import { createRepetition } from '../../../contract/repetition.ts'
 import { PrefixKey } from '../../cache/prefix-key.ts'
 import type { PromptChunk } from '../../tokens/prompt-tokens.ts'
 import type { AdmittedWork } from '../admission.ts'
-import { SharedPrefix } from '../batch/shared-prefix.ts'
 import type { LoadedModel } from '../loaded-model.ts'
 import type { KvHolder } from './kv-holder.ts'
 import { Sequence } from './sequence.ts'
 import { createSampler, seedOf } from './sequence-sampler.ts'
+import { SharedPrefix } from './shared-prefix.ts'
 
 /** An admitted, unfinished sequence with its group. */
 export interface RunningSequence {

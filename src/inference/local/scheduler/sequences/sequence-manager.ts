@@ -2,13 +2,13 @@ import { PRIORITIES, type Priority, yieldsTo } from '../../../contract/priority.
 import type { LocalStats } from '../../../contract/stats.ts'
 import type { DiskPrefixes } from '../../disk/disk-prefixes.ts'
 import type { BatchSplitter } from '../batch/batch-splitter.ts'
-import { SharedPrefix } from '../batch/shared-prefix.ts'
 import type { LoadedModel } from '../loaded-model.ts'
 import { WorkQueue } from '../work-queue.ts'
 import type { KvHolder } from './kv-holder.ts'
 import { PrefixReuse, type ReuseCosts, type ReuseStats, type Room } from './prefix-reuse.ts'
 import type { Sequence } from './sequence.ts'
 import type { RunningSequence, SequenceGroup } from './sequence-group.ts'
+import { SharedPrefix } from './shared-prefix.ts'
 
 /** Free cells that admission requires for a sequence's first tokens, so that it is not preempted at once. */
 const HEADROOM_CELLS = 32

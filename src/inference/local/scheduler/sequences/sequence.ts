@@ -12,8 +12,8 @@ import type { PromptChunk } from '../../tokens/prompt-tokens.ts'
 import type { AdmittedBranch } from '../admission.ts'
 import { type Draft, Drafter } from '../batch/drafter.ts'
 import { countCells, type PrefillCursor } from '../batch/prefill-cursor.ts'
-import type { SharedPrefix } from '../batch/shared-prefix.ts'
 import { KvHolder } from './kv-holder.ts'
+import type { SharedPrefix } from './shared-prefix.ts'
 
 export interface SequenceParts {
   readonly sampler: TokenSampler

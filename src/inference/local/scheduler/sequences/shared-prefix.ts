@@ -1,6 +1,6 @@
 import type { PromptChunk } from '../../tokens/prompt-tokens.ts'
-import { KvHolder } from '../sequences/kv-holder.ts'
-import { countCells } from './prefill-cursor.ts'
+import { countCells } from '../batch/prefill-cursor.ts'
+import { KvHolder } from './kv-holder.ts'
 
 /**
  * A part of a prompt that several sequences of a group share: the prefix of all branches, or the suffix of a branch with
