@@ -78,6 +78,8 @@ test.each(Object.entries(BACKENDS))(
   async (_, open) => {
     const environment = { LOOKOUT_DATA_DIR: join(directory, 'alone'), ...(await open()) }
     let server = await start(environment)
+    // A second try finds those of the first.
+    const before = new Set((await new BatchClient(server.url, KEY).openai.files.list()).data.map(({ id }) => id))
     const { id } = await new BatchClient(server.url, KEY).start(allLines())
     const seen: string[] = []
     const look = () => new BatchClient(server.url, KEY).openai.batches.retrieve(id)
@@ -98,8 +100,8 @@ test.each(Object.entries(BACKENDS))(
     expect(batch).toMatchObject({ status: 'completed', request_counts: { total: LINES, completed: LINES, failed: 0 } })
     const { output, errors } = await client.outputOf(batch)
     expectEachOnce([...output, ...errors])
-    const files = await client.openai.files.list()
-    expect(files.data.map(({ purpose }) => purpose).sort()).toEqual(['batch', 'batch_output'])
+    const files = (await client.openai.files.list()).data.filter(({ id }) => !before.has(id))
+    expect(files.map(({ purpose }) => purpose).sort()).toEqual(['batch', 'batch_output'])
   },
 )
 
@@ -115,7 +117,7 @@ describe.skipIf(database === null)(`servers on one PostgreSQL${title}`, () => {
     const client = new BatchClient(second.url, KEY)
     const { id } = await client.start(allLines())
     const ran = (server: SilentServer) => server.logged().split('"path":"/v1/chat/completions"').length - 1
-    await expect.poll(() => Math.min(ran(first), ran(second)), { interval: 10 }).toBeGreaterThan(20)
+    await expect.poll(() => Math.min(ran(first), ran(second)), { interval: 10 }).toBeGreaterThan(5)
     await kill(first)
     const batch = await client.ended(id, 100_000)
     expect(batch).toMatchObject({ status: 'completed', request_counts: { total: LINES, completed: LINES, failed: 0 } })

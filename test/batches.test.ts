@@ -3,7 +3,9 @@ import type OpenAI from 'openai'
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
 import { Accounts } from '../src/accounts/accounts.ts'
 import { Database } from '../src/storage/database.ts'
+import { eq } from '../src/storage/drizzle.ts'
 import type { OrganisationLimits } from '../src/storage/schema.ts'
+import * as tables from '../src/storage/schema.ts'
 import { BatchClient, CHAT, chatBody, chatLines } from './support/batches.ts'
 import { jsonOf, KEY, startTestServer, type TestServer } from './support/server.ts'
 
@@ -216,8 +218,14 @@ describe('a batch', () => {
 
   test('whose window ends has the replies up to then', async () => {
     server.engine.script = { texts: ['slow'], endless: true }
+    const before = server.engine.works.length
     const lines = chatLines(6)
-    const ended = await client.ended((await client.start(lines, { completion_window: '1s' })).id)
+    const { id } = await client.start(lines)
+    await asked(4, before)
+    await database.use((queries) =>
+      queries.update(tables.batches).set({ expiresAt: new Date() }).where(eq(tables.batches.id, id)),
+    )
+    const ended = await client.ended(id)
     expect(ended).toMatchObject({ status: 'expired', request_counts: { total: 6, completed: 0 } })
     expect(ended.expired_at).not.toBeNull()
     const { errors } = await client.outputOf(ended)
@@ -228,14 +236,14 @@ describe('a batch', () => {
   test('whose input is deleted meanwhile fails, and keeps what it has', async () => {
     server.engine.script = { texts: ['slow', ' reply'], delayMs: 40 }
     const before = server.engine.works.length
-    const started = await client.start(chatLines(40))
+    const started = await client.start(chatLines(400))
     await asked(4, before)
     await client.openai.files.delete(started.input_file_id)
     const ended = await client.ended(started.id)
     expect(ended).toMatchObject({ status: 'failed', errors: { data: [{ code: 'input_file_deleted' }] } })
     const { output, errors } = await client.outputOf(ended)
     expect(output.length).toBeGreaterThan(0)
-    expect(ids([...output, ...errors])).toEqual(ids(chatLines(40)))
+    expect(ids([...output, ...errors])).toEqual(ids(chatLines(400)))
   })
 
   test('is charged for as its organisation and its key, and stops at the budget with the error of HTTP', async () => {
@@ -264,13 +272,13 @@ describe('a batch', () => {
     server.engine.script = { texts: ['slow', ' reply'], delayMs: 50 }
     const { client: left, revoke } = await clientOf('left')
     const before = server.engine.works.length
-    const { id } = await left.start(chatLines(120))
+    const { id } = await left.start(chatLines(400))
     await asked(4, before)
     await revoke()
     const other = new BatchClient(server.url, (await new Accounts(database).createKey({ organisation: 'left' })).key)
     const ended = await other.ended(id)
     const { output, errors } = await other.outputOf(ended)
-    expect(ids([...output, ...errors])).toEqual(ids(chatLines(120)))
+    expect(ids([...output, ...errors])).toEqual(ids(chatLines(400)))
     expect(errors.at(-1)!.response).toMatchObject({ status_code: 401, body: { error: { message: 'Invalid API key' } } })
   })
 

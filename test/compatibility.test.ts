@@ -422,7 +422,7 @@ describe('several replies to one request', () => {
   })
 
   test('that take too long have what was said by then', async () => {
-    const slow = await startTestServer({ environment: { ...environment, LOOKOUT_CHAT_SECONDS: '1' } })
+    const slow = await startTestServer({ environment: { ...environment, LOOKOUT_CHAT_SECONDS: '3' } })
     try {
       slow.engine.script = { texts: (completion) => TEXTS[completion]!, endless: true, delayMs: 20 }
       const body = { model: 'service-mk1.5', messages: [user], n: 3 }

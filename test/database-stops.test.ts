@@ -92,7 +92,7 @@ describe.skipIf(programs === null)(`with a PostgreSQL of its own${title}`, () =>
     'that hangs, it costs an upload five seconds, and a chat with a known key nothing',
     async () => {
       // From here on the server has every key in its cache.
-      for (let n = 0; n < KEYS * 8; n++) expect((await load.call('/v1/models')).status).toBe(200)
+      for (let n = 0; n < KEYS * 16; n++) expect((await load.call('/v1/models')).status).toBe(200)
       await postgres.halt()
       const hung = performance.now()
       try {

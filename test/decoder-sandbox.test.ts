@@ -106,7 +106,14 @@ describe.skipIf(reason !== null)(`decoders are confined${reason === null ? '' : 
     pool = new DecoderPool({ size: 1, sandbox: 'require' })
     await decode()
     const tasks = `/proc/${pool.pids[0]}/task`
-    const threads = readdirSync(tasks).map((id) => readFileSync(`${tasks}/${id}/status`, 'utf8'))
+    const threads = readdirSync(tasks).flatMap((id) => {
+      try {
+        return readFileSync(`${tasks}/${id}/status`, 'utf8')
+      } catch {
+        // It has ended meanwhile.
+        return []
+      }
+    })
     expect(threads.length).toBeGreaterThan(1)
     for (const status of threads) expect(status).toMatch(/NoNewPrivs:\s1\n[\s\S]*Seccomp:\s2\n/)
   })

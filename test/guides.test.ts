@@ -11,6 +11,7 @@ import { describe, expect, onTestFinished, test } from 'vitest'
 import { parseDocument } from 'yaml'
 import { watchEvent } from '../src/api/native/wire/watch-response.ts'
 import { newSecret } from '../src/watches/webhooks/webhook.ts'
+import { freePort } from './support/free-port.ts'
 
 /** What guides show and no reader runs in a terminal: files of other programs, and a program that listens. */
 
@@ -42,11 +43,7 @@ describe('the guide to Home Assistant', () => {
     }).listen(0, '127.0.0.1')
     onTestFinished(() => void home.close())
     await once(home, 'listening')
-    // A port that was free a moment ago.
-    const spare = createServer().listen(0)
-    await once(spare, 'listening')
-    const { port } = spare.address() as AddressInfo
-    spare.close()
+    const port = await freePort()
     const secret = newSecret()
     const address = `http://127.0.0.1:${(home.address() as AddressInfo).port}/api/webhook/x`
     const relay = spawn(process.execPath, ['relay.ts'], {

@@ -356,7 +356,7 @@ describe('rate limits', () => {
 
 describe('graceful shutdown', () => {
   test('lets active responses finish within the grace period, and ends longer ones with an error', async () => {
-    const closing = await startTestServer({ graceMs: 2000 })
+    const closing = await startTestServer({ graceMs: 4000 })
     closing.engine.script = { texts: ['a', 'b', 'c'], delayMs: 30 }
     const short = await closing.post(chat, { ...hello, stream: true })
     closing.engine.script = { texts: ['tick'], delayMs: 30, endless: true }

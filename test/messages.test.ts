@@ -94,9 +94,10 @@ describe('a message', () => {
   })
 
   test('is metered as chats are', async () => {
+    server.logs.length = 0
     await client.messages.create({ ...fields, metadata: { user_id: 'somebody' } })
-    const message = server.logs.map((line) => JSON.parse(line)).findLast(({ path }) => path === PATH)
-    expect(message).toMatchObject({ status: 200, organisation: expect.any(String) })
+    const logged = () => server.logs.map((line) => JSON.parse(line)).find(({ path }) => path === PATH)
+    await expect.poll(logged).toMatchObject({ status: 200, organisation: expect.any(String) })
   })
 
   test('takes the options of sampling, and leaves out what it has no use for', async () => {

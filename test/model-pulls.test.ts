@@ -334,7 +334,9 @@ describe('the catalogue', () => {
     const { key } = await accounts.organisation()
     const get = (key: string) =>
       fetch(`${server.url}/v1/models/catalogue`, { headers: { authorization: `Bearer ${key}` } })
-    expect(await jsonOf(await get(key))).toMatchObject({ data: listed.data.map(({ name }) => ({ name })) })
+    const { data } = await jsonOf<typeof listed>(await get(key))
+    // Their order depends on the memory that is free.
+    expect(data.map(({ name }) => name).sort()).toEqual(listed.data.map(({ name }) => name).sort())
     expect((await get('lk-none')).status).toBe(401)
     expect(hub.requests).toEqual([])
   })

@@ -469,7 +469,7 @@ describe('the whole call fails', () => {
 
 describe('the time limit', () => {
   test('completed answers are kept, and other prompts get the error', async () => {
-    const other = await startTestServer({ multilookBudgetSeconds: 1 })
+    const other = await startTestServer({ multilookBudgetSeconds: 3 })
     other.engine.script = {
       delayMs: 5,
       branch: (branch, index) =>
@@ -480,7 +480,7 @@ describe('the time limit', () => {
     expect(results[1]).toEqual({
       prompt_index: 1,
       error: {
-        message: expect.stringMatching(/longer than 1 second.*fewer prompts/),
+        message: expect.stringMatching(/longer than 3 seconds.*fewer prompts/),
         type: 'server_error',
         code: 'timeout',
       },

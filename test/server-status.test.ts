@@ -54,8 +54,13 @@ test('a server with the shipped model tells what it does', async () => {
     for (let i = 0; i < 3; i++) {
       expect((await chat(server, { messages, max_completion_tokens: 20 })).status).toBe(200)
     }
-    await expect.poll(async () => (await statusOf(server)).tokens_per_second).toBeGreaterThan(0)
-    // Two of the three prompts were computed before.
+    // A rate is that of the last seconds, which a busy machine may let pass.
+    const rate = async () => {
+      await chat(server, { messages, max_completion_tokens: 20 })
+      return (await statusOf(server)).tokens_per_second
+    }
+    await expect.poll(rate).toBeGreaterThan(0)
+    // All prompts but the first were computed before.
     await expect.poll(async () => (await statusOf(server)).cached_share).toBeGreaterThan(0.3)
     const { cached_share, engines } = await statusOf(server)
     expect(cached_share).toBeLessThan(1)

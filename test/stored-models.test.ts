@@ -104,7 +104,7 @@ test('a model that is removed while it answers finishes the answer', async () =>
   await store.put('pulled')
   await server.ask('pulled')
   const engine = engineOf('pulled')!
-  engine.script = { texts: Array.from({ length: 50 }, () => 'so '), delayMs: 10 }
+  engine.script = { texts: Array.from({ length: 50 }, () => 'so '), delayMs: 60 }
   const stream = await server.ask('pulled', { stream: true })
   await expect.poll(() => engine.emitted).toBeGreaterThan(3)
   await store.remove('pulled')

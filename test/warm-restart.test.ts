@@ -87,6 +87,8 @@ test('the next turn after a restart computes only what is new, for its organisat
 
   let running = await start(0.1)
   expect(await ask(running, first, own.key)).toBe(reply)
+  // A slow disk may not take it while the server closes.
+  await vi.waitUntil(async () => (await measured(running, 'prefix_cache_disk_files')) >= 1, { timeout: 60_000 })
   await running.server.close()
 
   running = await start(0.1)

@@ -178,7 +178,7 @@ describe.skipIf(database === null)(`of two servers on one PostgreSQL${title}`, (
     const shared = {
       DATABASE_URL: database!.url,
       LOOKOUT_BLOBS: join(directory, 'files'),
-      STAND_IN_LEASE_MS: '2000',
+      STAND_IN_LEASE_MS: '4000',
     }
     const open = (name: string) => start({ ...shared, LOOKOUT_DATA_DIR: join(directory, name) })
     let [running, other] = [

@@ -575,8 +575,9 @@ describe('watches', () => {
     const rows = await database.use((queries) =>
       queries.select().from(tables.usage).where(eq(tables.usage.organisationId, organisation)),
     )
-    const [{ promptTokens }] = rows as [(typeof rows)[0]]
-    expect(rows).toEqual([expect.objectContaining({ endpoint: 'watches', model: MODEL, status: 200 })])
-    expect(promptTokens).toBeGreaterThan(3 * 64)
+    // A minute of the server may have ended between the looks.
+    expect([1, 2]).toContain(rows.length)
+    for (const row of rows) expect(row).toMatchObject({ endpoint: 'watches', model: MODEL, status: 200 })
+    expect(rows.reduce((sum, { promptTokens }) => sum + promptTokens, 0)).toBeGreaterThan(3 * 64)
   })
 })

@@ -16,7 +16,7 @@ afterEach(async () => {
 function openPool(options: Partial<EnginePoolOptions> = {}) {
   const log: string[] = []
   const logger = { info: (line: string) => void log.push(line), error: (line: string) => void log.push(line) }
-  const pool = new EnginePool({ memoryLimitBytes: null, loadWaitMs: 2_000, logger, ...options })
+  const pool = new EnginePool({ memoryLimitBytes: null, loadWaitMs: 60_000, logger, ...options })
   pools.push(pool)
   const add = (name: string, start: (signal: AbortSignal) => Promise<Engine> = async () => new FakeEngine()) => {
     const starts = vi.fn(start)

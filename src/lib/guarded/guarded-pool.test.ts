@@ -33,6 +33,8 @@ test('owners take turns, however many questions each has', async () => {
 
 test('a question that never ends is abandoned, and until then delays only its owner', async () => {
   const pool = open(2)
+  // Both threads are started.
+  await Promise.all(['a', 'b'].map((owner) => pool.ask(owner, { ms: 1, name: owner })))
   const endless = pool.ask('a', { ms: null, name: 'never' })
   const next = pool.ask('a', { ms: 1, name: 'next' })
   for (let i = 0; i < 5; i++) expect(await pool.ask('b', { ms: 1, name: `b${i}` })).toBe(`b${i}`)

@@ -10,7 +10,7 @@ import { UnitRing } from './unit-ring.ts'
 
 const ffmpeg = loadFFmpeg()
 const size = { width: 64, height: 48 }
-const span = { agoMs: 10_000, momentAgoMs: 0, forMs: 60_000 }
+const span = { agoMs: 60_000, momentAgoMs: 0, forMs: 60_000 }
 let video: CameraVideo
 beforeAll(() => {
   video = encodeCameraVideo({
