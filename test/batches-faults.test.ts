@@ -61,7 +61,7 @@ describe('an input that cannot be read for a while', () => {
   })
 
   test('stops its own lines only, and they run when it can be read', async () => {
-    server.engine.script = { texts: ['slow'], delayMs: 20 }
+    server.engine.script = { texts: ['slow'], delayMs: 100 }
     const before = server.engine.works.length
     const { id, input_file_id } = await client.start(chatLines(40))
     await expect.poll(() => server.engine.works.length - before, { interval: 5 }).toBeGreaterThanOrEqual(4)

@@ -18,7 +18,7 @@ beforeAll(async () => {
   engine = new FakeEngine()
   engine.script = { texts: ['None.'] }
   // Enough for a page of a busy machine's: only work counts.
-  decoders = new DecoderPool({ timeoutMs: 3_000 })
+  decoders = new DecoderPool({ timeoutMs: 10_000 })
   server = await startTestServer({ engine, decoders })
 })
 afterAll(async () => {

@@ -61,7 +61,11 @@ beforeAll(async () => {
   for (const family of READERS) await add(family, { family, dialect: FAMILIES[family].dialect ?? undefined })
   await add('blind', {}, { modalities: ['text'] })
   engine = new FakeEngine()
-  const environment = { LOOKOUT_MODELS: `models/lookout-nano,${directory}`, LOOKOUT_BATCH_LINES: '2' }
+  const environment = {
+    LOOKOUT_MODELS: `models/lookout-nano,${directory}`,
+    // A database of its own: servers of other tests would run the lines, too.
+    ...{ DATABASE_URL: '', LOOKOUT_BATCH_LINES: '2' },
+  }
   server = await startTestServer({ engine, environment })
 })
 afterAll(async () => {

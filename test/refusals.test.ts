@@ -1,7 +1,7 @@
 import { execFile } from 'node:child_process'
 import { connect, type Socket } from 'node:net'
 import { promisify } from 'node:util'
-import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
 import { TestAccounts } from './support/accounts.ts'
 import { startTestServer, type TestServer } from './support/server.ts'
 
@@ -23,7 +23,7 @@ let accounts: TestAccounts
 let keys: { good: string; files: string; inference: string; spent: string; wrong: string }
 
 beforeAll(async () => {
-  server = await startTestServer({ environment: { LOOKOUT_RATE_LIMITS: 'on' }, lingerSilenceMs: 2000 })
+  server = await startTestServer({ environment: { LOOKOUT_RATE_LIMITS: 'on' }, lingerSilenceMs: 30_000 })
   accounts = await TestAccounts.open()
   const requestsPerMinute = { chat: 1000, file_upload: 1000 }
   const { organisation } = await accounts.organisation({ requestsPerMinute })
@@ -95,8 +95,10 @@ describe('a client that sends the whole body before it reads gets', () => {
 })
 
 test('the connection is closed when the client stops sending', async () => {
+  const impatient = await startTestServer({ lingerSilenceMs: 2000 })
+  onTestFinished(() => impatient.close())
   for (const connection of ['close', 'keep-alive']) {
-    const socket = open()
+    const socket = open(impatient)
     socket.write(
       `POST ${chat} HTTP/1.1\r\nHost: a\r\nContent-Length: 1000000\r\nConnection: ${connection}\r\n\r\n{"model": `,
     )
@@ -129,8 +131,8 @@ test('a body larger than any request may have is not read to its end', async () 
   expect(sent).toBeGreaterThan(200 * 2 ** 20)
 })
 
-function open() {
-  const { hostname, port } = new URL(server.url)
+function open({ url } = server) {
+  const { hostname, port } = new URL(url)
   // A connection that is cut off is reset; the tests check what was read before.
   return connect(Number(port), hostname).on('error', () => {})
 }

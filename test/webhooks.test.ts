@@ -50,7 +50,7 @@ beforeAll(async () => {
       // Any port of it.
       LOOKOUT_WEBHOOK_HOSTS: '127.0.0.1',
     },
-    watches: { beatMs: 20, webhooks: { timeoutMs: 2_000, retriesMs: RETRIES_MS } },
+    watches: { beatMs: 20, silenceMs: 60_000, webhooks: { timeoutMs: 2_000, retriesMs: RETRIES_MS } },
   })
   database = await Database.open({ url: null, directory: `${server.directory}/database`, cacheDirectory: '' })
 })
@@ -152,15 +152,16 @@ describe('webhooks', () => {
 
   test('are sent again to a receiver that fails, with the same id, and hold up no others', async () => {
     const hook = await receiver()
-    // It takes the start only after the end.
+    // It takes the start only after the end. It refuses it at first, and then hangs, so that attempts are left.
     hook.answer = ({ event }) => {
-      const isEarly = event.type === STARTED && !hook.received.some((one) => one.event.type === ENDED)
-      return { status: isEarly ? 500 : 200 }
+      const received = (type: string) => hook.received.filter((one) => one.event.type === type).length
+      if (event.type !== STARTED || received(ENDED) > 0) return { status: 200 }
+      return received(STARTED) === 1 ? { status: 500 } : null
     }
     const { client, id } = await watching(hook)
     answer(ON)
     await client.look(id, picture)
-    await expect.poll(async () => (await webhookOf(client, id)).last_error, { interval: 10 }).toBe('HTTP 500')
+    await expect.poll(async () => (await webhookOf(client, id)).last_error, { interval: 10 }).not.toBeNull()
     answer(OFF)
     await client.look(id, picture)
     await expect.poll(async () => (await webhookOf(client, id)).pending, { interval: 20 }).toBe(0)
@@ -189,10 +190,10 @@ describe('webhooks', () => {
     const other = await watching(hook)
     answer(ON)
     await one.client.look(one.id, picture)
-    await expect.poll(() => hanging.received.length, { interval: 10 }).toBe(1)
+    await expect.poll(() => hanging.received.length, { interval: 10 }).toBeGreaterThan(0)
     await happen(other.client, other.id)
     await expect.poll(() => hook.eventsOf(other.id).length, { interval: 10 }).toBe(2)
-    await expect.poll(() => hanging.received.length).toBe(2)
+    await expect.poll(() => hanging.received.length).toBeGreaterThan(1)
     await expect.poll(async () => webhookOf(one.client, one.id)).toMatchObject({ pending: 0, last_error: null })
     expect(hanging.received[1]!.event).toEqual(hanging.received[0]!.event)
   })
@@ -288,7 +289,7 @@ describe('with LOOKOUT_SECRET', () => {
           ...{ LOOKOUT_DATA_DIR: directory, DATABASE_URL: '', LOOKOUT_SECRET, LOOKOUT_WATCHES: '4' },
           ...{ LOOKOUT_MODEL_CARD: card.path, LOOKOUT_WEBHOOK_HOSTS: '127.0.0.1' },
         },
-        watches: { beatMs: 20, webhooks: { timeoutMs: 2_000, retriesMs: RETRIES_MS } },
+        watches: { beatMs: 20, silenceMs: 60_000, webhooks: { timeoutMs: 2_000, retriesMs: RETRIES_MS } },
       })
     const hook = await receiver()
     let own = await open('')
@@ -360,7 +361,10 @@ describe.skipIf(postgres === null)(`while PostgreSQL is away${title}`, () => {
         LOOKOUT_WEBHOOK_HOSTS: '127.0.0.1',
       },
       // It is away for longer than leases last.
-      watches: { beatMs: 20, leaseMs: LEASE_MS, webhooks: { timeoutMs: 1_000, retriesMs: RETRIES_MS } },
+      watches: {
+        ...{ beatMs: 20, leaseMs: LEASE_MS, silenceMs: 60_000 },
+        webhooks: { timeoutMs: 1_000, retriesMs: RETRIES_MS },
+      },
     })
     onTestFinished(async () => {
       await away.close()

@@ -79,12 +79,12 @@ describe('several requests at once', () => {
     const controller = new AbortController()
     const { signal } = controller
     const running = await generate(engine, turn(untrusted('Go on.')), [endless(1)], { signal })
-    let events = 0
+    let tokens = 0
     const counting = (async () => {
-      for await (const _ of running.events) events++
+      for await (const event of running.events) if (event.type === 'text') tokens += event.tokens
     })().catch(() => {})
-    await until(() => events > 0)
-    const eventsBefore = events
+    await until(() => tokens > 0)
+    const tokensBefore = tokens
     const order: string[] = []
     const long = await generate(engine, [longText('long')], [endless(1)], { signal })
     const longStarted = firstEvent(long).then(() => order.push('long'))
@@ -92,7 +92,7 @@ describe('several requests at once', () => {
     order.push('short')
     await longStarted
     // At most 512 of more than 4,000 tokens beside each token of the other.
-    expect(events - eventsBefore).toBeGreaterThan(5)
+    expect(tokens - tokensBefore).toBeGreaterThan(5)
     expect(order).toEqual(['short', 'long'])
     controller.abort()
     await counting
@@ -168,8 +168,10 @@ describe('several requests at once', () => {
   })
 
   describe('an abort frees all resources of the request', () => {
+    /** More than an engine encodes while a busy test waits for it to say how far it is. */
+    const MANY = 160
     const manyPictures = turn(
-      ...Array.from({ length: 40 }, (_, i) => picture(256, 256, 100 + i)),
+      ...Array.from({ length: MANY }, (_, i) => picture(256, 256, 100 + i)),
       untrusted('Compare.'),
     )
 
@@ -198,7 +200,7 @@ describe('several requests at once', () => {
       await until(async () => (await engine.stats()).prefilledTokens > before.prefilledTokens + 64)
       controller.abort()
       const stats = await expectAllFreed(engine)
-      expect(stats.prefilledTokens - before.prefilledTokens).toBeLessThan(40 * 64)
+      expect(stats.prefilledTokens - before.prefilledTokens).toBeLessThan(MANY * 64)
     })
 
     test('while it is one of many with pictures that have yet to reach the engine', async () => {
@@ -237,15 +239,15 @@ describe('several requests at once', () => {
   test('pictures of one request do not delay another', async () => {
     const controller = new AbortController()
     const running = await generate(engine, turn(untrusted('Go on.')), [endless(1)], { signal: controller.signal })
-    let events = 0
+    let tokens = 0
     const counting = (async () => {
-      for await (const _ of running.events) events++
+      for await (const event of running.events) if (event.type === 'text') tokens += event.tokens
     })().catch(() => {})
-    await until(() => events > 0)
-    const before = events
+    await until(() => tokens > 0)
+    const before = tokens
     const pictures = Array.from({ length: 12 }, (_, i) => picture(256, 256, 200 + i))
     await firstEvent(await generate(engine, turn(...pictures), [endless(1)], { signal: controller.signal }))
-    expect(events - before).toBeGreaterThan(12)
+    expect(tokens - before).toBeGreaterThan(12)
     controller.abort()
     await counting
     await expectAllFreed(engine)
@@ -305,7 +307,7 @@ test('a request that is refused for a full queue is told when to retry', async (
 }, 180_000)
 
 test.concurrent('a process that hangs is restarted', async () => {
-  const engine = await LocalEngine.start(await loadCard(CARD), { silenceLimitMs: 4000 })
+  const engine = await LocalEngine.start(await loadCard(CARD), { silenceLimitMs: 7000 })
   try {
     const generation = await generate(engine, chat, [endless()])
     await firstEvent(generation)
@@ -343,7 +345,9 @@ test.concurrent('a process that no longer runs is detected within seconds', asyn
 
 test('repeated crashes do not keep the process down, as long as it serves requests in between', async () => {
   let restarts = 0
+  let began = performance.now()
   const engine = await LocalEngine.start(await loadCard(CARD), { onRestart: () => void restarts++ })
+  let startSeconds = 0
   try {
     for (let kill = 1; kill <= 6; kill++) {
       for (let i = 0; i < 3; i++) await run(engine, question, branch({ maxTokens: 2 }))
@@ -352,9 +356,11 @@ test('repeated crashes do not keep the process down, as long as it serves reques
         () => expect.unreachable(),
         (error) => (error as ApiError).retryAfter!,
       )
+      startSeconds = Math.max(startSeconds, (performance.now() - began) / 1000)
+      began = performance.now()
       process.kill(engine.pid!, 'SIGKILL')
-      // Before, the sixth pause was one of eight seconds.
-      expect(await refused).toBeLessThan(8)
+      // Before, the sixth pause was one of eight seconds. A start of this machine may take as long.
+      expect(await refused).toBeLessThan(startSeconds + 6)
       await until(() => engine.state === 'ready')
       expect(restarts).toBe(kill)
     }
@@ -385,7 +391,8 @@ describe('with room for two completions', () => {
       })
       return { ended: collect(generation).then(() => order.push(organisation)) }
     }
-    const asked = [await ask('many', 12), await ask('many', 1), await ask('one', 1), await ask('other', 2)]
+    // All before the running one ends.
+    const asked = await Promise.all([ask('many', 12), ask('many', 1), ask('one', 1), ask('other', 2)])
     controller.abort()
     await Promise.all(asked.map(({ ended }) => ended))
     expect(order).toEqual(['one', 'other', 'many', 'many'])
