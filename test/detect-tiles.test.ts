@@ -93,23 +93,24 @@ function areasOf({ width, height, data }: RgbImage, [red, green, blue]: readonly
     const [r, g, b] = [data[i * 3]! - red, data[i * 3 + 1]! - green, data[i * 3 + 2]! - blue]
     isOf[i] = Math.abs(r) + Math.abs(g) + Math.abs(b) < 150 ? 1 : 0
   }
+  const waiting: number[] = []
+  const take = (next: number) => {
+    if (isOf[next] === 0) return
+    isOf[next] = 0
+    waiting.push(next)
+  }
   const areas: Corners[] = []
   for (let start = 0; start < isOf.length; start++) {
     if (isOf[start] === 0) continue
     let [left, top, right, bottom] = [width, height, 0, 0]
-    isOf[start] = 0
-    for (const waiting = [start]; waiting.length > 0; ) {
+    take(start)
+    while (waiting.length > 0) {
       const i = waiting.pop()!
       const [x, y] = [i % width, Math.floor(i / width)]
       left = Math.min(left, x)
       top = Math.min(top, y)
       right = Math.max(right, x + 1)
       bottom = Math.max(bottom, y + 1)
-      const take = (next: number) => {
-        if (isOf[next] === 0) return
-        isOf[next] = 0
-        waiting.push(next)
-      }
       if (x > 0) take(i - 1)
       if (x < width - 1) take(i + 1)
       if (y > 0) take(i - width)
