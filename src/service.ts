@@ -20,6 +20,7 @@ import { openApiParts } from './service/api-parts.ts'
 import { loadCode, type Media, openCameras, openMedia, openMetrics } from './service/late-code.ts'
 import { startModels } from './service/starting-models.ts'
 import { cacheDirectory } from './setup/native-library.mjs'
+import type { DatabaseTimeouts } from './storage/database.ts'
 import { EmbeddedDatabase } from './storage/embedded/embedded-database.ts'
 
 /** Where the first key is kept; the other parts and limits are those that tests replace. */
@@ -31,6 +32,8 @@ export interface ServiceParts {
   /** Shared with other services. */
   readonly decoders?: DecoderPool
   readonly clock?: Clock
+  /** How long a request waits for the database. */
+  readonly database?: DatabaseTimeouts
   readonly logs?: DestinationStream
   readonly keepAliveMs?: number
   readonly bodyTimeoutMs?: number
@@ -118,7 +121,7 @@ export class Service {
     // Models and database start in processes of their own. Only then does this one load the rest of its code.
     const opening = launched
       .then(() => import('./state.ts'))
-      .then(({ openState }) => openState(config, logger, { clock: parts.clock, embedded }))
+      .then(({ openState }) => openState(config, logger, { clock: parts.clock, embedded, ...parts.database }))
     starting.defer(async () => (await opening.catch(() => null))?.close())
     const { decoders } = parts
     const openingMedia = parts.media

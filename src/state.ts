@@ -17,7 +17,7 @@ import { SecretBox } from './lib/secrets/secret-box.ts'
 import { Responses } from './responses/responses.ts'
 import { cacheDirectory } from './setup/native-library.mjs'
 import { openBlobs } from './storage/blobs.ts'
-import { Database, type DatabaseOptions } from './storage/database.ts'
+import { Database, type DatabaseOptions, type DatabaseTimeouts } from './storage/database.ts'
 import { openDrafts } from './storage/draft-folder.ts'
 import type { EmbeddedDatabase } from './storage/embedded/embedded-database.ts'
 import { sharedSecret } from './storage/secrets.ts'
@@ -67,10 +67,13 @@ export interface State {
 export async function openState(
   config: Config,
   logger: Logger,
-  { clock, embedded = null }: { readonly clock?: Clock | undefined; readonly embedded?: EmbeddedDatabase | null } = {},
+  {
+    clock,
+    ...options
+  }: { readonly clock?: Clock | undefined; readonly embedded?: EmbeddedDatabase | null } & DatabaseTimeouts = {},
 ): Promise<State> {
   await using opened = new AsyncDisposableStack()
-  const database = await openDatabase(config, { embedded })
+  const database = await openDatabase(config, options)
   opened.defer(() => database.close())
   const blobs = await openBlobs(config.blobs, join(config.dataDirectory, 'spool'))
   opened.defer(() => blobs.close())
@@ -136,7 +139,7 @@ function wantsStudioKey({ studio, apiKey, host }: Config): boolean {
 
 export function openDatabase(
   config: Config,
-  options: Pick<DatabaseOptions, 'queryTimeoutMs' | 'embedded'> = {},
+  options: Pick<DatabaseOptions, 'embedded'> & DatabaseTimeouts = {},
 ): Promise<Database> {
   return Database.open({
     url: config.databaseUrl,

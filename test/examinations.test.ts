@@ -1,10 +1,11 @@
+import { once } from 'node:events'
 import { existsSync } from 'node:fs'
 import { mkdir, mkdtemp, readFile, rm, utimes, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, beforeEach, describe, expect, onTestFinished, test, vi } from 'vitest'
 import type { Engine } from '../src/inference/contract/engine.ts'
-import type { Generation } from '../src/inference/contract/generation.ts'
+import type { EngineEvent, Generation } from '../src/inference/contract/generation.ts'
 import type { Work } from '../src/inference/contract/work.ts'
 import type { ModelCard } from '../src/models/card.ts'
 import { TestAccounts } from './support/accounts.ts'
@@ -30,25 +31,25 @@ class HeldEngine extends FakeEngine {
   }
 
   override async generate(work: Work, signal: AbortSignal): Promise<Generation> {
-    const isExamined = work.organisation === 'doctor'
-    if (isExamined && this.isHeld) {
-      const left = new Promise<never>((_, reject) =>
-        signal.addEventListener('abort', () => reject(signal.reason), { once: true }),
-      )
-      await Promise.race([this.#open.promise, left])
-    }
-    const generation = await super.generate(work, signal)
-    if (!isExamined) return generation
+    if (work.organisation !== 'doctor') return super.generate(work, signal)
     this.mostRunning = Math.max(this.mostRunning, ++this.running)
-    const { events } = generation
-    const counted = async function* (this: HeldEngine) {
-      try {
-        yield* events
-      } finally {
-        this.running--
-      }
+    try {
+      if (this.isHeld) await Promise.race([this.#open.promise, once(signal, 'abort')])
+      signal.throwIfAborted()
+      const generation = await super.generate(work, signal)
+      return { ...generation, events: this.#counted(generation.events) }
+    } catch (error) {
+      this.running--
+      throw error
     }
-    return { ...generation, events: counted.call(this) }
+  }
+
+  async *#counted(events: Generation['events']): AsyncGenerator<EngineEvent, void, void> {
+    try {
+      yield* events
+    } finally {
+      this.running--
+    }
   }
 }
 

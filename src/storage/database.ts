@@ -12,6 +12,8 @@ import { isFull, storageFull } from './storage-full.ts'
 export type Queries = Omit<NodePgDatabase, 'transaction'>
 export type Transaction = Queries
 
+export type DatabaseTimeouts = Pick<DatabaseOptions, 'connectTimeoutMs' | 'queryTimeoutMs'>
+
 export interface DatabaseOptions {
   /** `postgres://...`; null for the embedded database. */
   readonly url: string | null
@@ -21,7 +23,8 @@ export interface DatabaseOptions {
   readonly cacheDirectory: string
   /** The embedded database, where its process has been started already. */
   readonly embedded?: EmbeddedDatabase | null
-  /** Time limit for one statement in milliseconds; short enough for a client's request by default. */
+  /** Time limits for a connection and for one statement; short enough for a client's request by default. */
+  readonly connectTimeoutMs?: number
   readonly queryTimeoutMs?: number
 }
 
@@ -72,7 +75,7 @@ export class Database {
         sockets.add(socket)
         return socket.once('close', () => sockets.delete(socket))
       },
-      connectionTimeoutMillis: CONNECT_TIMEOUT_MS,
+      connectionTimeoutMillis: options.connectTimeoutMs ?? CONNECT_TIMEOUT_MS,
       keepAlive: true,
     }
     const pool = new pg.Pool({

@@ -90,6 +90,8 @@ export class FakeEngine implements Engine {
   readonly aborts: unknown[] = []
   /** Number of texts emitted so far. */
   emitted = 0
+  /** Works whose events have begun, and have neither ended nor been left. */
+  generating = 0
 
   constructor(info: Partial<ModelInfo> = {}) {
     this.info = {
@@ -187,6 +189,7 @@ export class FakeEngine implements Engine {
       const own = { ...script, ...script.branch?.(branch, index) }
       return Array.from({ length: branch.n }, (_, completion) => new Player(own, branch, index, completion))
     })
+    this.generating++
     try {
       while (running.length > 0) {
         for (const player of running) {
@@ -207,6 +210,8 @@ export class FakeEngine implements Engine {
     } catch (error) {
       if (signal.aborted) this.aborts.push(signal.reason)
       throw error
+    } finally {
+      this.generating--
     }
   }
 

@@ -54,6 +54,8 @@ export async function startTestServer(options: TestServerOptions = {}): Promise<
     decoders: sharedDecoders,
     logs: { write: (line) => void logs.push(line) },
     graceMs: 200,
+    // Servers of other tests share the database, which runs one statement at a time.
+    database: { connectTimeoutMs: 60_000, queryTimeoutMs: 60_000 },
     // No test measures, which would take seconds.
     machineSpeed: async () => ({ bytesPerSecond: 20e9, multiplyAddsPerSecond: 200e9 }),
     ...options,

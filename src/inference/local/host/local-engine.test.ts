@@ -298,18 +298,21 @@ describe('a load that hangs', () => {
     const onRestart = () => void restarts++
     const errors: string[] = []
     const logger = { debug() {}, info() {}, warn() {}, error: (message: string) => void errors.push(message) }
-    const options = { loadSilenceLimitMs: 10_000, onRestart, logger }
-    const engine = await LocalEngine.start(await loadLocalCard(CARD), options)
-    try {
-      const first = engine.pid!
-      process.kill(first, 'SIGKILL')
-      await until(() => engine.pid !== undefined && engine.pid !== first)
-      const second = engine.pid!
-      // A stopped process makes no progress and sends nothing.
+    let engine: LocalEngine | null = null
+    let second: number | null = null
+    // A stopped process makes no progress and sends nothing.
+    const onLaunch = () => {
+      if (engine === null || second !== null) return
+      second = engine.pid!
       process.kill(second, 'SIGSTOP')
-      await until(() => engine.state === 'ready')
+    }
+    const options = { loadSilenceLimitMs: 10_000, onLaunch, onRestart, logger }
+    engine = await LocalEngine.start(await loadLocalCard(CARD), options)
+    try {
+      process.kill(engine.pid!, 'SIGKILL')
+      await until(() => second !== null && engine.state === 'ready')
       expect(engine.pid).not.toBe(second)
-      expect(isAlive(second)).toBe(false)
+      expect(isAlive(second!)).toBe(false)
       expect(restarts).toBeGreaterThan(1)
       expect(errors).toContainEqual(
         expect.stringMatching(/made no progress for 10000 ms while loading \(\S+\); killing it/),
