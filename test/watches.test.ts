@@ -15,7 +15,7 @@ import * as tables from '../src/storage/schema.ts'
 import { changedCard, type TemporaryCard } from './support/changed-card.ts'
 import { outcomeOf, startLookout } from './support/command-line.ts'
 import { errorOf, jsonOf, startTestServer, type TestServer } from './support/server.ts'
-import { AT_ONCE, LAMP, newKey, WATCH, WatchClient, type WatchEvent } from './support/watch-client.ts'
+import { AT_ONCE, eventsOf, LAMP, newKey, WATCH, WatchClient, type WatchEvent } from './support/watch-client.ts'
 
 const MODEL = 'service-mk1.5'
 const LAMPS = {
@@ -313,9 +313,9 @@ describe('events', () => {
     const client = await newClient()
     answer({ 'Yes.': 0.9, 'No.': 0.1 })
     const { id } = await client.made()
-    const looks = client.stream(id, 2, '?looks=true')
+    const stream = await client.ask('GET', `/${id}/stream?looks=true`)
     await client.look(id, bright)
-    expect((await looks).find(({ object }) => object === 'look')).toMatchObject({
+    expect((await eventsOf(stream, 2)).find(({ object }) => object === 'look')).toMatchObject({
       ...{ watch: id, still: false, answers: [{ name: 'lamp', probability: expect.closeTo(0.9, 6) }] },
     })
     // With other thresholds, what goes on goes on.

@@ -84,14 +84,18 @@ export class WatchClient {
 
   /** Reads a stream until it has `count` events, or ends. */
   async stream(id: string, count: number, query = '', headers = {}): Promise<Record<string, unknown>[]> {
-    const response = await this.ask('GET', `/${id}/stream${query}`, undefined, headers)
-    const events = []
-    for await (const event of readEvents(response.body!)) {
-      events.push(JSON.parse(event))
-      if (events.length === count) break
-    }
-    return events
+    return eventsOf(await this.ask('GET', `/${id}/stream${query}`, undefined, headers), count)
   }
+}
+
+/** Reads the reply to a stream until it has `count` events, or ends. */
+export async function eventsOf(response: Response, count: number): Promise<Record<string, unknown>[]> {
+  const events = []
+  for await (const event of readEvents(response.body!)) {
+    events.push(JSON.parse(event))
+    if (events.length === count) break
+  }
+  return events
 }
 
 /** Makes an organisation and a key for it. */

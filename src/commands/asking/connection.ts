@@ -73,8 +73,8 @@ export function readWait(given: string | undefined): number {
   return readNumber(given, '--wait', { min: 0, max: LONGEST_WAIT_S }) ?? MOST_WAIT_S
 }
 
-/** A local server that runs answers at once. */
-const PROBE_MS = 2_000
+/** A port where no server listens refuses at once; a server may be busy, and the model must not be loaded twice. */
+const PROBE_MS = 10_000
 
 /**
  * Finds where to ask: the server that the options or LOOKOUT_URL name; the one that runs with the settings of this
