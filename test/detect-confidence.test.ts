@@ -1,4 +1,5 @@
 import { readFile } from 'node:fs/promises'
+import sharp from 'sharp'
 import { afterAll, beforeAll, beforeEach, describe, expect, test, vi } from 'vitest'
 import { detectResponse } from '../src/api/native/wire/detect.ts'
 import type { Leaf } from '../src/grounding/annotation.ts'
@@ -175,6 +176,21 @@ describe('confidence', () => {
     expect(detections).toMatchObject([{ confidence: 1 }])
     expect(categories).toEqual([{ mention: 'cat', complete: null }])
   })
+})
+
+test('points that a model gives in place of boxes cannot be matched across tiles', async () => {
+  server.engine.script = { texts: ['<point mention="cat"> (310,300) </point>\n', ...box('cat', 100, 200, 500, 600)] }
+  // Found in the left tile, in the right one and in the whole picture.
+  const bytes = await sharp({ create: { width: 1600, height: 800, channels: 3, background: '#888' } })
+    .png()
+    .toBuffer()
+  const media = { type: 'image', image_url: `data:image/png;base64,${bytes.toString('base64')}` }
+  for (const confidence of [undefined, true]) {
+    const config = { tiles: [2, 1], looks: 'none', confidence }
+    const { detections } = await detect(config, { media, categories: ['cat'] })
+    expect(detections.map(({ mention }) => mention)).toEqual(['cat', 'cat', 'cat'])
+    expect(detections.every((one) => 'point_box' in one)).toBe(true)
+  }
 })
 
 describe('in every dialect', () => {

@@ -214,6 +214,19 @@ describe('tracks', () => {
     ])
   })
 
+  test('go on as points where they began as boxes, and when a model answers with points', async () => {
+    show([{ name: 'red circle', at: [[300, 300], null] }])
+    const { state } = await track(await frames(1))
+    server.engine.script = {
+      branch: (branch) => ({ texts: [`<point mention="${askedOf(branch)}"> (310,300) </point>`] }),
+    }
+    const found = [[0.5, 1, { x: 124, y: 60 }]]
+    for (const output of ['point', 'box']) {
+      const answer = await track(await frames(1, 1), { state, output })
+      expect(answer.detections.map(({ timestamp, track, point }) => [timestamp, track, point])).toEqual(found)
+    }
+  })
+
   test('a video is sampled, and its pixels are those of the upright original', async () => {
     const size = { width: 320, height: 160 }
     const pictures = Array.from({ length: 31 }, (_, index) => {

@@ -138,8 +138,8 @@ export class DecisionRun {
     }
     const rated = { ...AS_MANY_AS_FIT, topLogProbs: rating === null ? 0 : ALTERNATIVES }
     const branch = await branchOf({ param, prefix, suffix, spec, asked: rated }, this.#call)
-    const reply = spec.createReader()
-    return new PlaceSearch({ kind, branch, reply, reader: dialect.reader(scene), assets: view.assets, rating })
+    const [reply, createReader] = [spec.createReader(), () => dialect.reader(scene)]
+    return new PlaceSearch({ kind, branch, reply, createReader, assets: view.assets, rating })
   }
 
   /** Builds the beginning of all questions. They continue the last turn if it is the user's. */

@@ -234,7 +234,9 @@ export async function searchesIn(
     const asked = { ...AS_MANY_AS_FIT, ...rated }
     const branch = await branchOf({ param, prefix, suffix, spec, asked }, call)
     const written = group && new Map(group.map((label) => [detection.written?.(label) ?? label, label]))
-    searches.push(new DetectionSearch({ branch, reply: spec.createReader(), reader: reader(scene), labels: written }))
+    searches.push(
+      new DetectionSearch({ branch, reply: spec.createReader(), createReader: () => reader(scene), labels: written }),
+    )
   }
   return { prefix, searches }
 }

@@ -113,7 +113,9 @@ async function findFurther(searched: Searched, call: Call): Promise<ReadonlyMap<
     const suffix = [...search.branch.suffix, ...untrusted(text)]
     const asked = { ...AS_MANY_AS_FIT, topLogProbs: ALTERNATIVES }
     const branch = await branchOf({ param, prefix, suffix, spec, asked }, call)
-    further.push(search.continued({ branch, reply: spec.createReader(), reader: reader(scene), begun: answer }))
+    further.push(
+      search.continued({ branch, reply: spec.createReader(), createReader: () => reader(scene), begun: answer }),
+    )
   }
   // Each by itself, so that an engine which has kept the answers goes on from them.
   const ask = async (search: DetectionSearch) => {

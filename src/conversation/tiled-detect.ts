@@ -1,3 +1,4 @@
+import type { Leaf } from '../grounding/annotation.ts'
 import type { Work } from '../inference/contract/work.ts'
 import { invalidRequest } from '../lib/errors/errors.ts'
 import type { PixelRegion } from '../media/coordinates.ts'
@@ -213,12 +214,14 @@ class TiledSearch {
     const { leaves, searches } = searched
     // Some engines do not tell how sure the model is, and the request may not ask.
     const isRated = this.#request.confidence !== null || searches.every(({ isRated }) => isRated)
-    if (confidence === null || !isRated) return leaves.map((leaf) => foundIn(leaf, part))
+    // An engine that holds its model to no constraint may find points, which cannot be matched across tiles.
+    const isBox = ({ kind }: Leaf) => kind === 'point_box'
+    if (confidence === null || !isRated) return leaves.filter(isBox).map((leaf) => foundIn(leaf, part))
     const { lists, isComplete } = await this.#patience.run(() => ratePicture(searched, confidence, this.#call))
     this.#isComplete &&= isComplete
     return lists
       .flatMap(({ objects }) => objects)
-      .filter((object) => object.confidence >= confidence.least)
+      .filter(({ leaf, confidence: rated }) => isBox(leaf) && rated >= confidence.least)
       .map(({ leaf, ...sureness }) => foundIn(leaf, part, sureness))
   }
 

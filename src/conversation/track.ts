@@ -118,7 +118,8 @@ export async function measureTracks(request: TrackRequest, call: Call): Promise<
     }
     usages.push(bySize.get(size)!)
   }
-  const gives = givesNames(asked) ? MOST_NAMES + Number(asked.labels !== null) : state === null ? 0 : MOST_NAMES
+  const follows = asked.kind === 'box' && state !== null
+  const gives = givesNames(asked) ? MOST_NAMES + Number(asked.labels !== null) : follows ? MOST_NAMES : 0
   return {
     ...totalPrompt(usages),
     exact: [...bySize.values()].every(({ exact }) => exact),
@@ -160,11 +161,14 @@ async function searchFrame(
   }
   const groups = groupsOf(labels)
   const before = tracks.at(seconds)
-  const names = [...new Set(before.flatMap(({ name }) => name ?? []))].slice(0, MOST_NAMES)
+  // What was found under a name is the thing that was found under a label where their boxes overlap: points never do.
+  const isNamed = asking.kind === 'box'
+  const names = isNamed ? [...new Set(before.flatMap(({ name }) => name ?? []))].slice(0, MOST_NAMES) : []
   const searches = await search([...groups, ...names.map((name) => [name])])
   const leaves = (some: typeof searches) => some.flatMap(({ leaves }) => leaves)
   const plain = leaves(searches.slice(0, groups.length))
-  const matched = matchNames({ plain, named: leaves(searches.slice(groups.length)) })
+  const named = leaves(searches.slice(groups.length)).filter(({ kind }) => kind === 'point_box')
+  const matched = matchNames({ plain, named })
 
   const aspect = picture.original.width / picture.original.height
   const sighted = plain.map((leaf, index): [Leaf, Sighting] => [

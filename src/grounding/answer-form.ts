@@ -21,8 +21,8 @@ export interface NumberForm {
   readonly decimals?: number
 }
 
-/** The pattern of a coordinate, as a group. */
-export const COORDINATE = '(\\d+(?:\\.\\d+)?)'
+/** The pattern of a coordinate, as a group. One outside the picture may be negative. */
+export const COORDINATE = '(-?\\d+(?:\\.\\d+)?)'
 
 /** The coordinates of a point, or of a box with the corner that is nearest the origin first. */
 export function numbersOf(kind: 'box' | 'point', axes: readonly [NumberForm, NumberForm]): readonly NumberForm[] {

@@ -73,13 +73,15 @@ function turnOf(text: string, other: string, size: number, mass: number): Turn {
 function expectPlaces({ places }: AnswerEvidence, expected: readonly { begin?: number; near?: number }[]): void {
   expect(places).toHaveLength(expected.length)
   for (const [index, { begin = 1, near = 1 }] of expected.entries()) {
-    expect(places[index]!.begin).toBeCloseTo(begin, 6)
-    expect(places[index]!.near).toBeCloseTo(near, 6)
+    expect(places[index]!.evidence!.begin).toBeCloseTo(begin, 6)
+    expect(places[index]!.evidence!.near).toBeCloseTo(near, 6)
   }
 }
 
 describe.each(CASES)('%s, %s', (_, kind, { detection, reader }) => {
   const form = detection.form(kind, scene)
+  const evidenceOf = (tokens: readonly RatedToken[], end: RatedToken | null) =>
+    evidenceIn({ tokens, end, isCut: false }, form, reader(scene))
   const write = (leaves: readonly Leaf[]) => detection.answer(leaves, scene)
 
   test('finds the objects that its reader finds, and is as sure as the tokens', () => {
@@ -87,15 +89,13 @@ describe.each(CASES)('%s, %s', (_, kind, { detection, reader }) => {
       fc.property(leavesOf(kind, 0), sizes, (leaves, cuts) => {
         const text = write(leaves)
         const { tokens, end } = tokensOf(text, cuts)
-        const own = reader(scene)
-        const found = [...own.push(text), ...own.end(false)].filter((piece) => piece.kind !== 'prose')
-        expect(found).toHaveLength(leaves.length)
-        const evidence = evidenceIn(tokens, end, form)
-        expect(evidence.places).toEqual(leaves.map(() => ({ begin: 1, near: 1, mean: 1 })))
+        const evidence = evidenceOf(tokens, end)
+        const sure = { begin: 1, near: 1, mean: 1 }
+        expect(evidence.places).toEqual(leaves.map(() => ({ annotation: expect.anything(), evidence: sure })))
         expect(evidence.more).toBe(0)
         // A place is found before its object ends, so that the end of a reply that was cut changes none.
         expectPlaces(
-          evidenceIn(tokens, null, form),
+          evidenceOf(tokens, null),
           leaves.map(() => ({})),
         )
       }),
@@ -109,7 +109,7 @@ describe.each(CASES)('%s, %s', (_, kind, { detection, reader }) => {
         const text = write(leaves)
         const turn = turnOf(text, write(leaves.slice(0, ended)), size, mass)
         const { tokens, end } = tokensOf(text, cuts, turn)
-        const evidence = evidenceIn(tokens, end, form)
+        const evidence = evidenceOf(tokens, end)
         expectPlaces(
           evidence,
           leaves.map((_, index) => (index === ended ? { begin: 1 - mass } : {})),
@@ -125,7 +125,7 @@ describe.each(CASES)('%s, %s', (_, kind, { detection, reader }) => {
         const text = write(leaves.slice(1))
         const turn = turnOf(text, write([...leaves.slice(1), leaves[0]!]), size, mass)
         const { tokens, end } = tokensOf(text, cuts, turn)
-        const evidence = evidenceIn(tokens, end, form)
+        const evidence = evidenceOf(tokens, end)
         expectPlaces(
           evidence,
           leaves.slice(1).map(() => ({})),
@@ -156,7 +156,7 @@ describe.each(CASES)('%s, %s', (_, kind, { detection, reader }) => {
         const { tokens, end } = tokensOf(text, cuts, { at, text: String(digit), mass })
         const near = isNear ? 1 : 1 - mass / spans.length
         expectPlaces(
-          evidenceIn(tokens, end, form),
+          evidenceOf(tokens, end),
           leaves.map((_, index) => (index === 0 ? { near } : {})),
         )
       }),
@@ -198,7 +198,7 @@ describe.each(CASES)('%s, %s', (_, kind, { detection, reader }) => {
           const isDigit = (place: number) => text[place] !== '.' && spans.some(([a, b]) => place >= a && place < b)
           return { ...token, logProb: logProb * places.filter(isDigit).length }
         })
-        expect(evidenceIn(tokens, null, form).places[0]!.mean).toBeCloseTo(Math.exp(logProb), 6)
+        expect(evidenceOf(tokens, null).places[0]!.evidence!.mean).toBeCloseTo(Math.exp(logProb), 6)
       }),
     )
   })
@@ -221,37 +221,72 @@ function textsOf({ most, digits = 0, decimals = 0 }: NumberForm): readonly strin
   )
 }
 
+function evidenceBy(
+  name: keyof typeof DIALECTS,
+  kind: DetectionKind,
+  tokens: readonly RatedToken[],
+  end: RatedToken | null,
+  isCut = false,
+): AnswerEvidence {
+  const { detection, reader } = DIALECTS[name]
+  return evidenceIn({ tokens, end, isCut }, detection.form(kind, scene), reader(scene))
+}
+
 test('points that share a tag', () => {
-  const { detection } = DIALECTS.molmo
-  const form = detection.form('point', scene)
+  const rated = (tokens: readonly RatedToken[], end: RatedToken | null) => evidenceBy('molmo', 'point', tokens, end)
   const three = '<points x1="10.5" y1="20" x2="30" y2="40" x3="50" y3="60" alt="cup">cup</points>'
   fc.assert(
     fc.property(sizes, mass, (cuts, mass) => {
       const turn = { at: three.indexOf(' x3') + 1, text: 'alt="cup"', mass }
       const { tokens, end } = tokensOf(three, cuts, turn)
-      expectPlaces(evidenceIn(tokens, end, form), [{}, {}, { begin: 1 - mass }])
+      expectPlaces(rated(tokens, end), [{}, {}, { begin: 1 - mass }])
       const more = { at: three.indexOf(' alt') + 1, text: 'x4="1"', mass }
       const longer = tokensOf(three, cuts, more)
-      expect(evidenceIn(longer.tokens, longer.end, form).more).toBeCloseTo(mass, 6)
+      expect(rated(longer.tokens, longer.end).more).toBeCloseTo(mass, 6)
     }),
   )
 })
 
 test('boxes that share a name', () => {
-  const form = DIALECTS.internvl.detection.form('box', scene)
+  const rated = (tokens: readonly RatedToken[], end: RatedToken | null) => evidenceBy('internvl', 'box', tokens, end)
   const two = '<ref>cup</ref><box>[[1, 2, 3, 4], [5, 6, 7, 8]]</box>'
   fc.assert(
     fc.property(sizes, mass, (cuts, mass) => {
       const { tokens, end } = tokensOf(two, cuts, { at: two.indexOf(']]'), text: '], [', mass })
-      expect(evidenceIn(tokens, end, form).more).toBeCloseTo(mass, 6)
-      expectPlaces(evidenceIn(tokens, end, form), [{}, {}])
+      expect(rated(tokens, end).more).toBeCloseTo(mass, 6)
+      expectPlaces(rated(tokens, end), [{}, {}])
     }),
   )
 })
 
 test('what was cut says nothing of its end', () => {
-  const form = DIALECTS.markup.detection.form('box', scene)
   const { tokens } = tokensOf('<point_box mention="a"> (1,2) (3,4) </point_box>\n<point_box', fc.sample(sizes, 1)[0]!)
-  expect(evidenceIn(tokens, null, form).more).toBe(null)
-  expect(evidenceIn([], null, form)).toEqual({ places: [], more: null })
+  expect(evidenceBy('markup', 'box', tokens, null, true).more).toBe(null)
+  expect(evidenceBy('markup', 'box', [], null, true)).toEqual({ places: [], more: null })
+})
+
+test.each([
+  ['qwen3-vl', '[{"bbox_2d": [-2, 20, 30, 40], "label": "a"}, {"bbox_2d": [1, 2, 3, 4], "label": "b"}]', [1, 0.5]],
+  [
+    'qwen3-vl',
+    '[{"bbox_2d": [9, 20, 30, 40], "label": "a", "of": {"x": 1}}, {"bbox_2d": [1, 2, 3, 4], "label": "b"}]',
+    [1, 0.5],
+  ],
+  ['qwen3-vl', '[{"id": 1, "bbox_2d": [9, 20, 30, 40], "label": "a"}, {"bbox_2d": [1, 2, 3, 4], "label": "b"}]', [0.5]],
+  [
+    'qwen3-vl',
+    '[{"bbox_2d": [9, 20, 30, 40], "of": [{"x": [{}]}]}, {"bbox_2d": [1, 2, 3, 4], "label": "b"}]',
+    [null, 0.5],
+  ],
+  ['internvl', 'A list of [7, 8, 9, 9] and <ref>b</ref><box>[[1, 2, 3, 4]]</box>', [0.5]],
+] as const)('%s: an object has its own evidence, whatever stands beside it: %s', (name, text, expected) => {
+  const at = text.indexOf('2, 3, 4]')
+  fc.assert(
+    fc.property(sizes, (cuts) => {
+      const { tokens, end } = tokensOf(text, cuts, { at, text: '9', mass: 0.5 })
+      const { places } = evidenceBy(name, 'box', tokens, end)
+      const near = expected.map((one) => (one === 0.5 ? expect.closeTo(1 - 0.5 / 4, 6) : one))
+      expect(places.map(({ evidence }) => evidence?.near ?? null)).toEqual(near)
+    }),
+  )
 })

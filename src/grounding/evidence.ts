@@ -1,4 +1,6 @@
+import type { Annotation, Prose } from './annotation.ts'
 import type { AnswerForm, NumberForm } from './answer-form.ts'
+import type { AnnotationReader } from './dialect.ts'
 
 /** How sure a model was of one object, each from 0 to 1. */
 export interface PlaceEvidence {
@@ -10,10 +12,18 @@ export interface PlaceEvidence {
   readonly mean: number
 }
 
+/** An answer as the model wrote it. */
+export interface RatedAnswer {
+  readonly tokens: readonly RatedToken[]
+  /** The token by which the model ended its turn; null where that is not known, or the answer was cut. */
+  readonly end: RatedToken | null
+  readonly isCut: boolean
+}
+
 /** How sure a model was of a list of objects. */
 export interface AnswerEvidence {
-  /** For each object, in the order of the text. */
-  readonly places: readonly PlaceEvidence[]
+  /** What the reader finds in the answer, in its order, each with its evidence; null where the form does not find it. */
+  readonly places: readonly { readonly annotation: Annotation; readonly evidence: PlaceEvidence | null }[]
   /** The chance of going on where the list ended; null where the text does not say, because it was cut. */
   readonly more: number | null
 }
@@ -38,18 +48,43 @@ const LEAST = 0.002
 /**
  * Reads how sure a model was of the objects in its answer. What is found does not depend on how the text is cut into
  * tokens, as far as their alternatives are the same texts.
- * @param end the token by which the model ended its turn; null where that is not known, or the answer was cut.
+ * @param reader a fresh one, of the dialect that has the form.
  */
-export function evidenceIn(tokens: readonly RatedToken[], end: RatedToken | null, form: AnswerForm): AnswerEvidence {
+export function evidenceIn(
+  { tokens, end, isCut }: RatedAnswer,
+  form: AnswerForm,
+  reader: AnnotationReader,
+): AnswerEvidence {
   const answer = new RatedText(end === null ? tokens : [...tokens, end])
-  let from = 0
-  const places = [...answer.text.matchAll(form.object)].map((match, index): PlaceEvidence => {
+  const places: AnswerEvidence['places'][number][] = []
+  const decoder = new TextDecoder('utf-8', { ignoreBOM: true })
+  /** Objects of the form that the reader has not found yet. */
+  let waiting: PlaceEvidence[] = []
+  // Each may find what the other does not. A reader finds an object once the next one begins, and those of one mark at its end.
+  const pair = (found: readonly (Prose | Annotation)[]) => {
+    const annotations = found.filter((one) => one.kind !== 'prose')
+    if (annotations.length === 0) return
+    const own = waiting.slice(-annotations.length)
+    for (const [index, annotation] of annotations.entries()) places.push({ annotation, evidence: own[index] ?? null })
+    waiting = []
+  }
+  const read = (from: number, to?: number) => {
+    pair(reader.push(decoder.decode(Buffer.from(answer.text.slice(from, to), 'latin1'), { stream: true })))
+  }
+  let [readTo, from] = [0, 0]
+  let count = 0
+  for (const match of answer.text.matchAll(form.object)) {
+    read(readTo, match.index + 1)
+    readTo = match.index + 1
     const spans = match.indices!.slice(1) as Span[]
-    const begin = 1 - answer.turns(from, spans[0]![0], (text) => form.goesOn(text, index === 0), false)
+    const isFirst = count++ === 0
+    const begin = 1 - answer.turns(from, spans[0]![0], (text) => form.goesOn(text, isFirst), false)
     from = match.index + match[0].length
-    return { begin, near: nearness(answer, spans, form.numbers), mean: meanOf(answer, spans) }
-  })
-  const goesOn = (text: string) => form.goesOn(text, places.length === 0)
+    waiting.push({ begin, near: nearness(answer, spans, form.numbers), mean: meanOf(answer, spans) })
+  }
+  read(readTo)
+  pair(reader.end(isCut))
+  const goesOn = (text: string) => form.goesOn(text, count === 0)
   const isOver = end !== null || goesOn(answer.text.slice(from)) === false
   return { places, more: isOver ? answer.turns(from, answer.text.length + 1, goesOn, true) : null }
 }
@@ -145,7 +180,8 @@ function alternativesOf(rated: RatedToken): readonly Rated[] {
 
 /** The mean over the coordinates of the mass that stays near. */
 function nearness(answer: RatedText, spans: readonly Span[], numbers: readonly NumberForm[]): number {
-  const values = spans.map(([from, to]) => Number(answer.text.slice(from, to)))
+  // Readers move what lies outside the picture to its edge.
+  const values = spans.map(([from, to]) => Math.max(0, Number(answer.text.slice(from, to))))
   const masses = spans.map((span, index) => {
     const form = numbers[index]!
     const opposite = numbers.findIndex(({ axis }, other) => other !== index && axis === form.axis)
@@ -161,6 +197,7 @@ const ROUNDING = 1e-9
 
 /** How far from `value` the nearest number is that such a beginning can still become; infinite if it becomes none. */
 function distance(beginning: string, value: number, form: NumberForm): number {
+  if (beginning.startsWith('-')) return value
   const [number, whole = '', fraction] = /^(\d*)(?:\.(\d*))?/.exec(beginning)!
   if (beginning.length > number.length)
     return whole === '' ? Number.POSITIVE_INFINITY : Math.abs(Number(number) - value)
@@ -191,6 +228,6 @@ function rangesOf(whole: string, fraction: string | undefined, form: NumberForm)
 function meanOf(answer: RatedText, spans: readonly Span[]): number {
   const tokens = new Set(spans.flatMap((span) => [...answer.at(span)].map(({ rated }) => rated)))
   const sum = [...tokens].reduce((total, { logProb }) => total + logProb, 0)
-  const digits = spans.reduce((count, [from, to]) => count + answer.text.slice(from, to).replace('.', '').length, 0)
+  const digits = spans.reduce((count, [from, to]) => count + answer.text.slice(from, to).replace(/[-.]/g, '').length, 0)
   return Math.exp(sum / digits)
 }

@@ -1,9 +1,10 @@
 import type { Annotation, Clip, Leaf } from '../../grounding/annotation.ts'
 import type { AnswerForm } from '../../grounding/answer-form.ts'
 import { type Assets, withAsset } from '../../grounding/assets.ts'
-import { type AnswerEvidence, evidenceIn } from '../../grounding/evidence.ts'
+import { evidenceIn } from '../../grounding/evidence.ts'
 import type { FinishEvent, TextEvent, TokenLogProb } from '../../inference/contract/generation.ts'
 import { sumOf } from '../../lib/sum.ts'
+import type { OnePlaceEvidence } from '../detecting/rated-list.ts'
 import { AnnotationSearch, type SearchParts } from '../reply/annotation-search.ts'
 import type { FindKind } from '../request/decision-request.ts'
 import type { Answer } from './decision-reply.ts'
@@ -20,7 +21,7 @@ export interface PlaceRating {
   /** Form of the answer. */
   readonly form: AnswerForm
   /** @returns how likely the place is to be right, or null to be the answer; null where the evidence is missing. */
-  confidence(place: Leaf | null, evidence: AnswerEvidence): number | null
+  confidence(place: Leaf | null, evidence: OnePlaceEvidence): number | null
 }
 
 /** Reads one completion until its first place. */
@@ -30,6 +31,9 @@ export class PlaceSearch extends AnnotationSearch {
   /** Log-probabilities of the tokens at which the model had a choice; null where they are unknown. */
   #logProbs: number[] | null = []
   readonly #rating: PlaceRating | null
+  readonly #createReader: SearchParts['createReader']
+  /** Number of annotations that were read so far: the place is the last. */
+  #read = 0
   readonly #tokens: TokenLogProb[] = []
   #end: TokenLogProb | null = null
   #place: Leaf | Clip | null = null
@@ -40,6 +44,7 @@ export class PlaceSearch extends AnnotationSearch {
     this.#kind = KINDS[kind]
     this.#assets = assets
     this.#rating = rating
+    this.#createReader = parts.createReader
   }
 
   get answer(): Answer {
@@ -50,7 +55,9 @@ export class PlaceSearch extends AnnotationSearch {
   /** As the card's fit has it; null where there is none, or the evidence is missing. */
   #rated(): number | null {
     if (this.#rating === null || this.#place?.kind === 'clip') return null
-    return this.#rating.confidence(this.#place, evidenceIn(this.#tokens, this.#end, this.#rating.form))
+    const answer = { tokens: this.#tokens, end: this.#end, isCut: !this.isComplete }
+    const { places, more } = evidenceIn(answer, this.#rating.form, this.#createReader())
+    return this.#rating.confidence(this.#place, { place: places[this.#read - 1]?.evidence ?? null, more })
   }
 
   protected get isSatisfied(): boolean {
@@ -76,8 +83,10 @@ export class PlaceSearch extends AnnotationSearch {
   }
 
   protected keep(annotation: Annotation): void {
+    if (this.#place !== null) return
+    this.#read++
     const named = withAsset(annotation, this.#assets)
-    this.#place ??= (named && leavesOf(named).find(({ kind }) => kind === this.#kind)) ?? null
+    this.#place = (named && leavesOf(named).find(({ kind }) => kind === this.#kind)) ?? null
   }
 }
 

@@ -1,6 +1,6 @@
 import type { Leaf } from '../../grounding/annotation.ts'
 import type { AnswerForm } from '../../grounding/answer-form.ts'
-import type { AnswerEvidence } from '../../grounding/evidence.ts'
+import type { AnswerEvidence, PlaceEvidence } from '../../grounding/evidence.ts'
 import { GRID } from '../../media/coordinates.ts'
 import type { DetectionFit } from '../../models/detection-schema.ts'
 import { type BoxEvidence, boxConfidence, listComplete } from './confidence.ts'
@@ -56,15 +56,16 @@ export function rateList(
   return { labels, objects, complete, more }
 }
 
-/** @param place what was searched for alone; null for the answer that there is none. @returns null where the evidence is missing. */
-export function ratePlace(
-  place: Leaf | null,
-  { places: [first], more }: AnswerEvidence,
-  fit: DetectionFit,
-): number | null {
-  if (place === null) return more === null ? null : listComplete({ more, listLength: 0 }, fit)
-  if (first === undefined) return null
-  return boxConfidence({ ...first, ...extentOf(place, []), rank: 1, listLength: 1, read: null }, fit)
+/** Of an answer with one place, or none. */
+export interface OnePlaceEvidence extends Pick<AnswerEvidence, 'more'> {
+  readonly place: PlaceEvidence | null
+}
+
+/** @param leaf what was searched for alone; null for the answer that there is none. @returns null where the evidence is missing. */
+export function ratePlace(leaf: Leaf | null, { place, more }: OnePlaceEvidence, fit: DetectionFit): number | null {
+  if (leaf === null) return more === null ? null : listComplete({ more, listLength: 0 }, fit)
+  if (place === null) return null
+  return boxConfidence({ ...place, ...extentOf(leaf, []), rank: 1, listLength: 1, read: null }, fit)
 }
 
 /** Points overlap nothing and have no size. @param listed the boxes and points that the model wrote. */

@@ -49,8 +49,9 @@ interface SearchEvidence {
 export class DetectionSearch extends AnnotationSearch {
   readonly leaves: Leaf[] = []
   readonly #labels: DetectionSearchParts['labels']
+  readonly #createReader: DetectionSearchParts['createReader']
   #repeated = 0
-  /** Number of places that were read so far, known ones too. */
+  /** Number of annotations that were read so far, known ones too. */
   #read = 0
   /** Which of them each leaf is. */
   readonly #places: number[] = []
@@ -63,9 +64,10 @@ export class DetectionSearch extends AnnotationSearch {
   constructor({ labels, begun = '', ...parts }: DetectionSearchParts) {
     super(parts)
     this.#labels = labels
+    this.#createReader = parts.createReader
     if (begun === '') return
     this.#tokens.push({ text: begun, bytes: [...Buffer.from(begun)], logProb: 0, top: [] })
-    this.#read = parts.reader.push(begun).filter(({ kind }) => kind !== 'prose').length
+    this.#read = this.skip(begun)
   }
 
   /** Whether the model only repeats known objects. A small model may never stop by itself. */
@@ -85,8 +87,9 @@ export class DetectionSearch extends AnnotationSearch {
 
   /** How sure the model was of its answer. Call at the end. @param form that of the answer. */
   evidence(form: AnswerForm): SearchEvidence {
-    const { places, more } = evidenceIn(this.#tokens, this.#end, form)
-    return { places: this.#places.map((index) => places[index] ?? UNKNOWN), more: this.isComplete ? more : 1 }
+    const answer = { tokens: this.#tokens, end: this.#end, isCut: !this.isComplete }
+    const { places, more } = evidenceIn(answer, form, this.#createReader())
+    return { places: this.#places.map((index) => places[index]?.evidence ?? UNKNOWN), more: this.isComplete ? more : 1 }
   }
 
   /** Where the answer would go on with another object. */
@@ -129,8 +132,8 @@ export class DetectionSearch extends AnnotationSearch {
   }
 
   protected keep(annotation: Annotation): void {
-    if (annotation.kind !== 'point' && annotation.kind !== 'point_box') return
     const place = this.#read++
+    if (annotation.kind !== 'point' && annotation.kind !== 'point_box') return
     // An engine that enforces the constraint produces no other labels.
     const mention = this.#labels === null ? annotation.mention : this.#labels.get(annotation.mention ?? '')
     if (this.#labels !== null && mention === undefined) return
@@ -157,11 +160,11 @@ function equal(p: GridPoint, q: GridPoint): boolean {
   return p.x === q.x && p.y === q.y
 }
 
-/** Intersection over union of two boxes, 0..1. */
+/** Intersection over union of two boxes, 0..1. A point has no area, so it overlaps nothing. */
 export function overlap(a: readonly GridPoint[], b: readonly GridPoint[]): number {
   return iouOf(rectangleOf(a), rectangleOf(b))
 }
 
-function rectangleOf([from, to]: readonly GridPoint[]): Rectangle {
+function rectangleOf([from, to = from]: readonly GridPoint[]): Rectangle {
   return { left: from!.x, top: from!.y, right: to!.x, bottom: to!.y }
 }

@@ -12,8 +12,8 @@ export interface SearchParts {
   readonly branch: Branch
   /** Removes thoughts from the model's text. */
   readonly reply: ReplyReader
-  /** Reads annotations from the remaining text. */
-  readonly reader: AnnotationReader
+  /** Creates a reader of annotations in the remaining text. */
+  readonly createReader: () => AnnotationReader
 }
 
 /** Searches one completion for annotations, and stops when it needs no more text. */
@@ -25,10 +25,10 @@ export abstract class AnnotationSearch {
   /** Tokens of the texts read so far. */
   tokens = 0
 
-  constructor({ branch, reply, reader }: SearchParts) {
+  constructor({ branch, reply, createReader }: SearchParts) {
     this.branch = branch
     this.#reply = new LogProbReader(reply)
-    this.#reader = reader
+    this.#reader = createReader()
   }
 
   get hasText(): boolean {
@@ -52,6 +52,11 @@ export abstract class AnnotationSearch {
 
   /** The engine failed at this completion, which may be over. */
   abstract fail(error: unknown): void
+
+  /** Reads the beginning of the answer, where it is part of the prompt. @returns the number of its annotations. */
+  protected skip(begun: string): number {
+    return this.#reader.push(begun).filter(({ kind }) => kind !== 'prose').length
+  }
 
   protected note(_token: TextEvent): void {}
 

@@ -171,7 +171,8 @@ class ReplyAssembler {
 
   #ended(finish: Omit<ReplyFinish, 'type'>): ReplyFinish {
     this.hasEnded = true
-    const places = this.#source.completion.rate?.([...this.#tokens, ...(finish.logProbs ?? [])])
+    const isCut = finish.reason === 'length'
+    const places = this.#source.completion.rate?.([...this.#tokens, ...(finish.logProbs ?? [])], isCut)
     return { type: 'finish', ...finish, ...(places && { places }) }
   }
 

@@ -1,5 +1,5 @@
 import { type Assets, withAsset } from '../../grounding/assets.ts'
-import type { AnnotationReader, DetectionKind, Dialect, Scene } from '../../grounding/dialect.ts'
+import type { AnnotationReader, Dialect, Scene } from '../../grounding/dialect.ts'
 import { DIALECTS } from '../../grounding/dialects/dialects.ts'
 import { freeMarkupReader } from '../../grounding/dialects/markup.ts'
 import { evidenceIn } from '../../grounding/evidence.ts'
@@ -55,14 +55,14 @@ export interface Grounding {
   readonly rate?: RatePlaces
 }
 
-/** @param tokens those of the reply, with their alternatives. */
-export type RatePlaces = (tokens: readonly TokenLogProb[]) => readonly RatedPlace[]
+/** @param tokens those of the reply, with their alternatives. @param isCut whether it was truncated. */
+export type RatePlaces = (tokens: readonly TokenLogProb[], isCut: boolean) => readonly RatedPlace[]
 
 export interface RatedPlace {
   /** Null for an annotation without one. */
   readonly mention: string | null
-  /** The mass of the digits that keep the coordinates near those that were written, 0..1. */
-  readonly confidence: number
+  /** The mass of the digits that keep the coordinates near those that were written, 0..1; null where it is not known. */
+  readonly confidence: number | null
 }
 
 /** How a model is asked for annotations in a format, or for none. */
@@ -115,7 +115,13 @@ export function annotationsOf(
       const constraint = tagsConstraint(format, dialect, scene)
       const isSingle = view.assets.count === 1 && scene.image !== null && !scene.timed
       if (!isSingle || (format !== 'box' && format !== 'point')) return { constraint, createFilter }
-      return { constraint, createFilter, rate: (tokens) => ratePlaces(tokens, dialect, scene, format) }
+      const form = dialect.detection.form(format, scene)
+      const rate: RatePlaces = (tokens, isCut) =>
+        // What else could have stood where an annotation begins, or where the reply ends, is other words: that says nothing of it.
+        evidenceIn({ tokens, end: null, isCut }, form, dialect.reader(scene)).places.map(
+          ({ annotation: { mention = null }, evidence }) => ({ mention, confidence: evidence?.near ?? null }),
+        )
+      return { constraint, createFilter, rate }
     },
   }
 }
@@ -133,23 +139,6 @@ export function tagsConstraint(
     tags: tags.map(({ begin, pattern, end }) => ({ begin, content: { type: 'regex', pattern }, end })),
     advisory: true,
   }
-}
-
-function ratePlaces(
-  tokens: readonly TokenLogProb[],
-  dialect: Dialect,
-  scene: Scene,
-  kind: DetectionKind,
-): readonly RatedPlace[] {
-  const reader = dialect.reader(scene)
-  const text = Buffer.from(tokens.flatMap(({ bytes }) => bytes)).toString()
-  const found = [...reader.push(text), ...reader.end(true)].filter((one) => one.kind !== 'prose')
-  // What else could have stood where an annotation begins is other words: that says nothing of it.
-  const { places } = evidenceIn(tokens, null, dialect.detection.form(kind, scene))
-  return found.slice(0, places.length).map(({ mention = null }, index) => ({
-    mention,
-    confidence: places[index]!.near,
-  }))
 }
 
 class AnnotationFilter implements TextFilter {

@@ -86,7 +86,7 @@ export function jsonDialect(form: JsonForm): Dialect {
         ] as const
         const numbers = numbersOf(kind, yFirst ? [axes[1], axes[0]] : axes)
         const coordinates = numbers.map(() => COORDINATE).join('\\s*,\\s*')
-        const rest = `(?:[^{}"]|${LABEL})*`
+        const rest = `(?:[^{}"]|${LABEL}|\\{(?:[^{}"]|${LABEL})*\\})*`
         return {
           object: new RegExp(`\\{${rest}"${keys[kind]}"\\s*:\\s*\\[\\s*${coordinates}\\s*\\]${rest}\\}`, 'dg'),
           numbers,

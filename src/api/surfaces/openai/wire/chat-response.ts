@@ -65,7 +65,12 @@ export const tokenLogProb = responses.object('TokenLogProb', {
 
 export const ratedAnnotation = responses.object('RatedAnnotation', {
   mention: z.string().nullable(),
-  confidence: z.number().min(0).max(1).describe('How likely the model was to write a place near this one.'),
+  confidence: z
+    .number()
+    .min(0)
+    .max(1)
+    .nullable()
+    .describe('How likely the model was to write a place near this one; null where that is not known.'),
 })
 
 /** Log-probabilities of the model's own tokens, without its reasoning. */
