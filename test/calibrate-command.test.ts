@@ -236,6 +236,37 @@ describe('boxes', () => {
     expect(await calibrate(['--coco', place('coco.json'), place('marked'), '--json'])).toEqual(fromLines)
   })
 
+  test('from YOLO data sets as others lay them out', async () => {
+    twoCats()
+    const fromLines = await calibrate([await examples(lines, 'boxes.jsonl'), '--json'])
+    const pictures = lines.map(({ file }) => ({ name: file, width: 64, height: 64, boxes: [KNOWN] }))
+    const written = toYolo(pictures, { asked: ['cat', 'dog'], model: null, version: null, date: new Date(0) })
+    await mkdir(place('set/valid/images'), { recursive: true })
+    await mkdir(place('set/valid/labels'))
+    await mkdir(place('set/here'))
+    for (const { file } of lines) {
+      await picture(`set/valid/images/${file}`)
+      const labels = file.replace('.png', '.txt')
+      await writeFile(place(`set/valid/labels/${labels}`), written.get(labels)!)
+    }
+    const list = place('set/list.txt')
+    await writeFile(list, lines.map(({ file }) => `${place(`set/valid/images/${file}`)}\n`).join(''))
+    for (const [folder, val] of [
+      // As Roboflow exports it: the path leads out of the data set.
+      ['set', '../valid/images'],
+      ['set/here', '../valid/images'],
+      ['set/here', place('set/valid/images')],
+      ['set/here', [list]],
+    ] as const) {
+      await writeFile(place(`${folder}/data.yaml`), JSON.stringify({ val, names: ['cat', 'dog'] }))
+      expect(await calibrate([place(folder), '--json'])).toEqual(fromLines)
+    }
+    await rm(place('set/valid/labels'), { recursive: true })
+    const { code, stderr } = await calibrate([place('set/here'), '--json'])
+    expect(code).toBe(1)
+    expect(stderr).toMatch(/data\.yaml: none of its pictures has labels; there is no file .*valid\/labels\/.*\.txt\n$/)
+  })
+
   test('draws what it prints: precision and recall, and a dot for each range of confidence', async () => {
     twoCats()
     const list = await examples([lines, lines, lines].flat(), 'boxes.jsonl')

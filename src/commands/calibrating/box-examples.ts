@@ -1,5 +1,6 @@
+import { existsSync } from 'node:fs'
 import { stat } from 'node:fs/promises'
-import { dirname, join, resolve } from 'node:path'
+import { dirname, isAbsolute, join, relative, resolve } from 'node:path'
 import { parse } from 'yaml'
 import { z } from 'zod'
 import { ConfigError } from '../../config/config.ts'
@@ -103,9 +104,9 @@ export async function readCoco(path: string, folder: string | null): Promise<rea
 const YOLO_FILE = 'data.yaml'
 const yoloSchema = z.looseObject({
   path: z.string().optional(),
-  val: z.string().optional(),
-  train: z.string().optional(),
-  names: z.union([z.array(z.string()), z.record(z.string(), z.string())]),
+  val: z.union([z.string(), z.array(z.string()).min(1)]).nullish(),
+  train: z.union([z.string(), z.array(z.string()).min(1)]).nullish(),
+  names: z.union([z.array(z.coerce.string()), z.record(z.string(), z.coerce.string())]),
 })
 
 export async function isYolo(folder: string): Promise<boolean> {
@@ -113,7 +114,7 @@ export async function isYolo(folder: string): Promise<boolean> {
 }
 
 /**
- * Reads a data set in YOLO's format: the pictures that `val` of data.yaml names, or `train`, as a folder or a list.
+ * Reads a data set in YOLO's format: the pictures that `val` of data.yaml names, or `train`, as folders or lists.
  * @throws ConfigError
  */
 export async function readYolo(folder: string): Promise<readonly BoxExample[]> {
@@ -130,21 +131,20 @@ export async function readYolo(folder: string): Promise<readonly BoxExample[]> {
     description,
   )
   const pictures = val ?? train
-  if (pictures === undefined) throw new ConfigError(`${description}: expected 'val' or 'train'`)
-  const listed = resolve(folder, path, pictures)
-  const isList = listed.endsWith('.txt')
-  const files = isList
-    ? (await readText(listed))
-        .split('\n')
-        .flatMap((line) => (line.trim() ? [resolve(dirname(listed), line.trim())] : []))
-    : await picturesIn(listed)
+  if (pictures == null) throw new ConfigError(`${description}: expected 'val' or 'train'`)
+  const root = resolve(folder, path)
+  const files = (await Promise.all([pictures].flat().map((listed) => yoloPictures(root, listed)))).flat()
   const classes = new Map(Object.entries(names).map(([index, name]) => [Number(index), name]))
   const turn = inTurn([...new Set(classes.values())])
   const examples: BoxExample[] = []
+  const unlabelled: string[] = []
   for (const file of files) {
-    // The name is relative to the data set: a folder 'images' above it means nothing.
-    const labels = join(resolve(folder, path), yoloName(file.slice(resolve(folder, path).length + 1)))
-    const lines = (await readText(labels).catch(() => '')).split('\n')
+    // Names are relative to the data set: a folder 'images' above it means nothing.
+    const name = relative(root, file)
+    const labels = name.startsWith('..') || isAbsolute(name) ? yoloName(file) : join(root, yoloName(name))
+    const isLabelled = existsSync(labels)
+    if (!isLabelled) unlabelled.push(labels)
+    const lines = isLabelled ? (await readText(labels)).split('\n') : []
     const { width, height } = (await openPicture(file)).size
     const known = lines.flatMap((line, index) => {
       if (line.trim() === '') return []
@@ -169,7 +169,19 @@ export async function readYolo(folder: string): Promise<readonly BoxExample[]> {
     })
     examples.push({ place: labels, file, known, categories: turn(known) })
   }
+  if (unlabelled.length === files.length) {
+    throw new ConfigError(`${description}: none of its pictures has labels; there is no file ${unlabelled[0]}`)
+  }
   return examples
+}
+
+/** The pictures of a folder, or of a list. Roboflow begins paths with a `../` that leads nowhere; Ultralytics leaves it out. */
+async function yoloPictures(root: string, named: string): Promise<string[]> {
+  const direct = resolve(root, named)
+  const path = named.startsWith('../') && !existsSync(direct) ? resolve(root, named.slice(3)) : direct
+  if (!path.endsWith('.txt')) return picturesIn(path)
+  const lines = (await readText(path)).split('\n')
+  return lines.flatMap((line) => (line.trim() ? [resolve(dirname(path), line.trim())] : []))
 }
 
 /** All categories where they are few; otherwise those of a picture, and others in turn, so that each is asked as often. */
