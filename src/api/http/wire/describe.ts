@@ -221,8 +221,19 @@ const MEANINGS: Readonly<Record<number, string>> = {
   529: 'The server is overloaded.',
 }
 
-/** Builds the description of an operation. */
-export function operation(described: Operation): object {
+/** Describes operations by their methods and paths, such as `GET /v1/models`. */
+export function operations(routes: Readonly<Record<`${Method} /${string}`, Operation>>): Paths {
+  const paths: Record<string, Record<string, object>> = {}
+  for (const [route, described] of Object.entries(routes)) {
+    const [method, path] = route.split(' ') as [string, string]
+    paths[path] = { ...paths[path], [method.toLowerCase()]: operation(described) }
+  }
+  return paths
+}
+
+type Method = 'GET' | 'POST' | 'PATCH' | 'DELETE'
+
+function operation(described: Operation): object {
   const { id, tag, summary, description, security, parameters = [], body, replies, errors } = described
   const { limited = true, convention = CONTRACT } = described
   const asksModel = parameters.includes(PRIORITY)

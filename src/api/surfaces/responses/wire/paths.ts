@@ -6,8 +6,7 @@ import {
   json,
   MODEL_ERRORS,
   ok,
-  operation,
-  type Paths,
+  operations,
   PRIORITY,
   paging,
   query,
@@ -18,71 +17,61 @@ const RESPONSE_ID = inPath('response_id', 'The id of the response, which begins 
 const STORED_ERRORS = [401, 403, 404, 429, 503]
 
 /** `/v1/responses` and the paths below it. */
-export const RESPONSE_PATHS: Paths = {
-  '/v1/responses': {
-    post: operation({
-      id: 'createResponse',
-      tag: 'responses',
-      summary: 'Reply to a conversation, which the server can store',
-      parameters: [PRIORITY],
-      body: json('ResponseRequest'),
-      replies: ok('The response; with `stream`, its events as they happen, followed by `data: [DONE]`.', {
-        ...json('Response'),
-        'text/event-stream': { schema: ref('ResponseEvent') },
-      }),
-      errors: MODEL_ERRORS,
+export const RESPONSE_PATHS = operations({
+  'POST /v1/responses': {
+    id: 'createResponse',
+    tag: 'responses',
+    summary: 'Reply to a conversation, which the server can store',
+    parameters: [PRIORITY],
+    body: json('ResponseRequest'),
+    replies: ok('The response; with `stream`, its events as they happen, followed by `data: [DONE]`.', {
+      ...json('Response'),
+      'text/event-stream': { schema: ref('ResponseEvent') },
     }),
+    errors: MODEL_ERRORS,
   },
-  '/v1/responses/input_tokens': {
-    post: operation({
-      id: 'countResponseInputTokens',
-      tag: 'responses',
-      summary: 'Count the prompt tokens of a response without generating it',
-      body: json('ResponsePrompt'),
-      replies: ok('The tokens of the prompt.', json('InputTokens')),
-      errors: MODEL_ERRORS,
-    }),
+  'POST /v1/responses/input_tokens': {
+    id: 'countResponseInputTokens',
+    tag: 'responses',
+    summary: 'Count the prompt tokens of a response without generating it',
+    body: json('ResponsePrompt'),
+    replies: ok('The tokens of the prompt.', json('InputTokens')),
+    errors: MODEL_ERRORS,
   },
-  '/v1/responses/{response_id}': {
-    get: operation({
-      id: 'retrieveResponse',
-      tag: 'responses',
-      summary: 'A stored response',
-      parameters: [RESPONSE_ID],
-      replies: ok('The response.', json('Response')),
-      errors: [400, ...STORED_ERRORS],
-    }),
-    delete: operation({
-      id: 'deleteResponse',
-      tag: 'responses',
-      summary: 'Delete a stored response',
-      parameters: [RESPONSE_ID],
-      replies: ok('The response is deleted.', json('DeletedResponse')),
-      errors: STORED_ERRORS,
-    }),
+  'GET /v1/responses/{response_id}': {
+    id: 'retrieveResponse',
+    tag: 'responses',
+    summary: 'A stored response',
+    parameters: [RESPONSE_ID],
+    replies: ok('The response.', json('Response')),
+    errors: [400, ...STORED_ERRORS],
   },
-  '/v1/responses/{response_id}/input_items': {
-    get: operation({
-      id: 'listResponseInputItems',
-      tag: 'responses',
-      summary: 'The input items of a stored response',
-      parameters: [
-        RESPONSE_ID,
-        ...paging('item', { most: 100, usual: 20 }),
-        query('order', 'Newest first or oldest first.', { type: 'string', enum: ['asc', 'desc'], default: 'desc' }),
-      ],
-      replies: ok('A page of items.', json('ResponseInputItemList')),
-      errors: [400, ...STORED_ERRORS],
-    }),
+  'DELETE /v1/responses/{response_id}': {
+    id: 'deleteResponse',
+    tag: 'responses',
+    summary: 'Delete a stored response',
+    parameters: [RESPONSE_ID],
+    replies: ok('The response is deleted.', json('DeletedResponse')),
+    errors: STORED_ERRORS,
   },
-  '/v1/responses/{response_id}/cancel': {
-    post: operation({
-      id: 'cancelResponse',
-      tag: 'responses',
-      summary: 'Always rejected: only responses in the background can be cancelled, and there are none',
-      parameters: [RESPONSE_ID],
-      replies: {},
-      errors: [400, ...STORED_ERRORS],
-    }),
+  'GET /v1/responses/{response_id}/input_items': {
+    id: 'listResponseInputItems',
+    tag: 'responses',
+    summary: 'The input items of a stored response',
+    parameters: [
+      RESPONSE_ID,
+      ...paging('item', { most: 100, usual: 20 }),
+      query('order', 'Newest first or oldest first.', { type: 'string', enum: ['asc', 'desc'], default: 'desc' }),
+    ],
+    replies: ok('A page of items.', json('ResponseInputItemList')),
+    errors: [400, ...STORED_ERRORS],
   },
-}
+  'POST /v1/responses/{response_id}/cancel': {
+    id: 'cancelResponse',
+    tag: 'responses',
+    summary: 'Always rejected: only responses in the background can be cancelled, and there are none',
+    parameters: [RESPONSE_ID],
+    replies: {},
+    errors: [400, ...STORED_ERRORS],
+  },
+})
