@@ -1,12 +1,9 @@
-import { crc32 } from 'node:zlib'
-import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { parse } from 'yaml'
 import { toCvat } from './cvat.ts'
 import { labelMeName, toLabelMe } from './label-me.ts'
 import { toMot } from './mot.ts'
 import { toYolo, yoloName } from './yolo.ts'
-import { zip } from './zip.ts'
 
 /** COCO and CSV are tested through the command line that writes them, and what other tools read in test/labels.test.ts. */
 
@@ -109,46 +106,3 @@ describe('tracks', () => {
     ])
   })
 })
-
-describe('ZIP', () => {
-  test('a reader finds every file as it was', () => {
-    fc.assert(
-      fc.property(fc.dictionary(fc.string({ minLength: 1, unit: 'grapheme' }), fc.uint8Array()), (files) => {
-        const given = new Map(Object.entries(files))
-        expect(unzip(Buffer.concat(zip(given)))).toEqual(new Map([...given].map(([name, bytes]) => [name, [...bytes]])))
-      }),
-    )
-  })
-
-  test('has at most 65,535 files', () => {
-    const many = new Map(Array.from({ length: 65_536 }, (_, index) => [String(index), new Uint8Array()]))
-    expect(() => zip(many)).toThrow(RangeError)
-  })
-})
-
-/** Reads an archive as others do: from its end, by its directory. */
-function unzip(archive: Buffer): Map<string, number[]> {
-  const end = archive.length - 22
-  expect(archive.readUInt32LE(end)).toBe(0x06054b50)
-  const files = new Map<string, number[]>()
-  let at = archive.readUInt32LE(end + 16)
-  for (let count = archive.readUInt16LE(end + 10); count > 0; count--) {
-    expect(archive.readUInt32LE(at)).toBe(0x02014b50)
-    const [checksum, size, nameLength] = [
-      archive.readUInt32LE(at + 16),
-      archive.readUInt32LE(at + 24),
-      archive.readUInt16LE(at + 28),
-    ]
-    const name = archive.toString('utf8', at + 46, at + 46 + nameLength)
-    const local = archive.readUInt32LE(at + 42)
-    expect(archive.readUInt32LE(local)).toBe(0x04034b50)
-    expect(archive.readUInt16LE(local + 26)).toBe(nameLength)
-    const start = local + 30 + nameLength
-    const content = archive.subarray(start, start + size)
-    expect(crc32(content)).toBe(checksum)
-    files.set(name, [...content])
-    at += 46 + nameLength
-  }
-  expect(at).toBe(end)
-  return files
-}

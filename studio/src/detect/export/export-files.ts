@@ -1,9 +1,9 @@
+import { zipSync } from 'fflate'
 import { toCoco } from '../../../../src/exports/coco.ts'
 import { csvLine } from '../../../../src/exports/csv.ts'
 import type { DetectedPicture, Origin } from '../../../../src/exports/detected-picture.ts'
 import { labelMeName, toLabelMe } from '../../../../src/exports/label-me.ts'
 import { toYolo } from '../../../../src/exports/yolo.ts'
-import { zip } from '../../../../src/exports/zip.ts'
 import type { Attachment } from '../../media/attachment.ts'
 import { toDetectedPicture } from '../labelling/spot.ts'
 import { results } from '../results.ts'
@@ -126,7 +126,8 @@ async function oneFile(files: ReadonlyMap<string, string | Blob>, archive: strin
 }
 
 async function zipFile(files: ReadonlyMap<string, string | Blob>, name: string): Promise<File> {
-  const bytes = new Map<string, Uint8Array>()
-  for (const [path, content] of files) bytes.set(path, new Uint8Array(await new Blob([content]).arrayBuffer()))
-  return new File(zip(bytes), name, { type: 'application/zip' })
+  const bytes: Record<string, Uint8Array> = {}
+  for (const [path, content] of files) bytes[path] = new Uint8Array(await new Blob([content]).arrayBuffer())
+  // What is exported is short or compressed already.
+  return new File([zipSync(bytes, { level: 0 })], name, { type: 'application/zip' })
 }
