@@ -39,7 +39,7 @@ async function breakFile(id: string): Promise<() => Promise<void>> {
 const warnings = (batch: string): { readonly time: number; readonly pauseMs: number }[] =>
   server.logs.filter((line) => line.includes('waits') && line.includes(batch)).map((line) => JSON.parse(line))
 
-/** Waits until a batch was tried four times, with a longer pause each time. A line that works meanwhile begins anew. */
+/** Waits until a batch was tried four times, with a longer pause each time. A line that works meanwhile begins again. */
 async function expectPauses(batch: string): Promise<void> {
   const longest = 8 * PAUSE_MS
   await expect.poll(() => warnings(batch).map(({ pauseMs }) => pauseMs)).toContain(longest)
