@@ -486,6 +486,11 @@ describe('markup in a text that nothing has asked for', () => {
     '<point mention="a < b, or more',
     "<clip t='3\nand so on",
     '<svg><polygon points="1,2 3,4"/></svg> is one',
+    '<collection xmlns="http://a.b/c">\n <record/>\n</collection>',
+    'In XML, <collection> holds records.',
+    '<collection mention="a"> <collection> and so on',
+    '<collection mention="a"> <track src="s.vtt"> and so on',
+    'a </collection> and </track > more',
     'a vector<Point > p; it\'s a "fine" thing',
   ])('stays as it is, and is held no longer than it may be an annotation: %s', (text) => {
     for (let at = 0; at <= text.length; at++) {
@@ -493,6 +498,31 @@ describe('markup in a text that nothing has asked for', () => {
       const pieces = [...reader.push(text.slice(0, at)), ...reader.push(text.slice(at))]
       expect(markupOf(pieces)).toBe(text)
       expect(reader.end(true)).toEqual([])
+    }
+  })
+
+  test.each([
+    ['<collection mention="a">\n</collection> and so on', '\n and so on'],
+    [
+      '<collection mention="a"> <point> (1,2) </point> x <point> (3,4) </point> </collection> <point> (5,6) </point>',
+      ' <point mention="a"> (1,2) </point> x <point> (3,4) </point>  <point> (5,6) </point>',
+    ],
+    [
+      '<collection mention="a"> <clip t="1" /> </collection> </collection>',
+      ' <clip mention="a" t="1 seconds" />  </collection>',
+    ],
+    [
+      '<collection mention="a"> <track> <point t="1 s"> (1,2) </point>',
+      '<track mention="a"> <point t="1.0 seconds"> (1,2) </point> </track>',
+    ],
+    [
+      '<collection mention="a"> <collection mention="b"> <point> (1,2) </point> </collection>',
+      '<collection mention="a">  <point mention="b"> (1,2) </point> ',
+    ],
+  ])('a collection passes its attributes to what stands in it: %s', (text, expected) => {
+    for (let at = 0; at <= text.length; at++) {
+      const pieces = [text.slice(0, at), text.slice(at)]
+      expect(markupOf(readAll(freeMarkupReader(scene), pieces, true))).toBe(expected)
     }
   })
 })

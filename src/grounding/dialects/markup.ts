@@ -94,16 +94,29 @@ class Markup implements Notation {
   readonly #scene: Scene
   /** Attributes of the open collection; null when none is open. */
   #collection: (Attributes & { readonly t?: number }) | null = null
+  /** Whether a closing tag is still to come of a collection in which something else than annotations stands. */
+  #isLeft = false
 
   constructor(scene: Scene) {
     this.#scene = scene
   }
 
   next(text: string, from: number): number {
-    return text.indexOf('<', from)
+    if (!this.#collection) return text.indexOf('<', from)
+    const inside = text.slice(from).search(/\S/)
+    return inside === -1 ? -1 : from + inside
   }
 
   read(text: string): Reading {
+    const reading = this.#reading(text)
+    if (reading.type === 'prose' && this.#collection) {
+      this.#collection = null
+      this.#isLeft = true
+    }
+    return reading
+  }
+
+  #reading(text: string): Reading {
     const tag = TAG.exec(text)
     if (!tag) return text.lastIndexOf('<') === 0 && endsInName(text) ? UNCLEAR : PROSE
     const name = tag[2]!.toLowerCase()
@@ -115,21 +128,28 @@ class Markup implements Notation {
     return whole ? { type: 'partial', salvage: this.#pieces(whole) } : UNCLEAR
   }
 
+  /** A tag opens a collection only where an annotation or the closing tag comes next: others are about something else. */
   #opening(text: string): Reading {
+    if (this.#collection) return PROSE
     const tag = OPENING.exec(text)?.[0]
     if (tag === undefined) return annotationAt(text, 0) === 'unclear' ? UNCLEAR : PROSE
     // Parsing a collection with one point yields its attributes.
     const probe = parseAnnotation(`${tag}<point>(0,0)</point></collection>`)
-    if (probe?.kind !== 'collection' || this.#collection) return PROSE
-    this.#collection = { ...own(probe), ...(probe.t === undefined ? {} : { t: probe.t }) }
-    return { type: 'span', length: tag.length, pieces: [] }
+    if (probe?.kind !== 'collection') return PROSE
+    const inherited = { ...own(probe), ...(probe.t === undefined ? {} : { t: probe.t }) }
+    this.#collection = inherited
+    const inside = text.slice(tag.length).trimStart()
+    const first = inside === '' ? UNCLEAR : this.#reading(inside)
+    this.#collection = first.type === 'span' ? inherited : null
+    return first.type === 'span' ? { type: 'span', length: tag.length, pieces: [] } : first
   }
 
   #closing(text: string): Reading {
     const tag = CLOSING.exec(text)!
     if (!tag[1]) return tag[0].length === text.length ? UNCLEAR : PROSE
-    if (!this.#collection) return PROSE
+    if (!this.#collection && !this.#isLeft) return PROSE
     this.#collection = null
+    this.#isLeft = false
     return { type: 'span', length: tag[0].length, pieces: [] }
   }
 
