@@ -1,21 +1,16 @@
 import type { Annotation } from './annotation.ts'
-import { parseAnnotation } from './markup-parser.ts'
-
-/** No part of it can match beyond the next tag, so that the time to search a text grows with its length alone. */
-const LEAF = '<(?:point_box|point|polygon)\\b[^<>]*>[^<>]*</(?:point_box|point|polygon)\\s*>|<clip\\b[^<>]*/>'
-const ELEMENT = new RegExp(`<(track|collection)\\b[^<>]*>(?:\\s*(?:${LEAF}))*\\s*</\\1\\s*>|${LEAF}`, 'gi')
+import { AnnotationScanner } from './annotation-scanner.ts'
 
 /** The annotations of a text, and what stands between them as it is written. What does not parse is text. */
 export function markupPieces(text: string): (string | Annotation)[] {
+  const scanner = new AnnotationScanner()
   const pieces: (string | Annotation)[] = []
-  let end = 0
-  for (const match of text.matchAll(ELEMENT)) {
-    const annotation = parseAnnotation(match[0])
-    if (annotation === null) continue
-    if (match.index > end) pieces.push(text.slice(end, match.index))
+  let last = 0
+  for (const { annotation, start, end } of [...scanner.push(text), ...scanner.end()]) {
+    if (start > last) pieces.push(text.slice(last, start))
     pieces.push(annotation)
-    end = match.index + match[0].length
+    last = end
   }
-  if (end < text.length) pieces.push(text.slice(end))
+  if (last < text.length) pieces.push(text.slice(last))
   return pieces
 }
