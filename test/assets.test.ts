@@ -160,6 +160,31 @@ describe('a model that does not say which picture it means', () => {
   })
 
   test.each([
+    [
+      'a collection of a track',
+      '<collection mention="c" asset_idx="0"> <track mention="d"> <point t="1.0 seconds"> (1,2) </point> </track> </collection>',
+      '<collection mention="c"> <track mention="d"> <point t="1.0 seconds"> (1,2) </point> </track> </collection>',
+    ],
+    [
+      'a track whose waypoints have the index',
+      '<track mention="d"> <point t="1.0 seconds" asset_idx="0"> (1,2) </point> </track>',
+      '<track mention="d"> <point t="1.0 seconds"> (1,2) </point> </track>',
+    ],
+    ['a clip of two tags', '<clip t="1" asset_idx="0"></clip>', '<clip t="1 seconds" />'],
+    [
+      'a mention with a >',
+      '<point mention="d > e" asset_idx="0"> (1,2) </point>',
+      '<point mention="d &gt; e"> (1,2) </point>',
+    ],
+  ])('of an earlier reply, %s is about the picture that it names', async (_, written, told) => {
+    const pictures = user(image('red'), image('green'))
+    await contentOf([pictures, { role: 'assistant', content: `See ${written}.` }, user(text('Find all.'))])
+    const [red, green] = [0, 1].map((branch) => shownIn(server.engine.works[0]!, branch).join('|'))
+    expect(red).toContain(`See ${told}.`)
+    expect(green).toContain('See .')
+  })
+
+  test.each([
     ['point', '<point mention="a"> (1,2) </point>', '<point mention="a" asset_idx="0"> (1,2) </point>'],
     ['polygon', '<polygon> (1,2) (3,4) (5,6) </polygon>', '<polygon asset_idx="0"> (1,2) (3,4) (5,6) </polygon>'],
   ])('%s', async (annotation_format, written, expected) => {

@@ -5,6 +5,7 @@ import sharp from 'sharp'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import type { Scene } from '../src/grounding/dialect.ts'
 import { DIALECTS, type DialectName } from '../src/grounding/dialects/dialects.ts'
+import { formatPiece } from '../src/grounding/markup-writer.ts'
 import type { Constraint } from '../src/inference/contract/constraint.ts'
 import type { Engine } from '../src/inference/contract/engine.ts'
 import { branch, CARD, chat, run } from './support/local-engine.ts'
@@ -106,6 +107,65 @@ describe('every family serves the same contract', () => {
     const instruction = DIALECTS[dialect].instruction(format)
     if (instruction !== null)
       expect(work.prefix[0]).toMatchObject({ trusted: true, text: expect.stringContaining(instruction) })
+  })
+
+  /** The texts that a model is shown, apart for each picture that it is asked about. */
+  const textsShown = async (server: TestServer, earlier: readonly object[], format: string | null) => {
+    server.engine.script = { texts: ['It is here.'] }
+    const messages = [...about({}).messages, ...earlier, { role: 'user', content: 'More' }]
+    const asked = format === null ? {} : { vision_config: { annotation_format: format } }
+    await jsonOf(await server.post('/v1/chat/completions', about({ ...asked, messages })))
+    const { prefix, branches } = server.engine.works.at(-1)!
+    return branches.map(({ suffix }) =>
+      [...prefix, ...suffix].map((part) => (part.type === 'text' ? part.text : '')).join(''),
+    )
+  }
+
+  test.each(REPLIES)('%s, an earlier reply with a %s', async (dialect, format, _, markup) => {
+    const server = await speaking(dialect)
+    const earlier = [{ role: 'assistant', content: `See ${markup}` }]
+    const [asked] = await textsShown(server, earlier, format)
+    const [reply] = /See .*?(?=<\|im_end\|>)/s.exec(asked!)!
+    const reader = DIALECTS[dialect].reader({ assets: 1, timed: false, image: { width: 480, height: 384 } })
+    expect([...reader.push(reply), ...reader.end(false)].map(formatPiece).join('')).toBe(`See ${markup}`)
+    expect((await textsShown(server, earlier, null))[0]).toContain(`See ${markup}<`)
+  })
+
+  test.each<[what: string, earlier: string, told: string]>([
+    [
+      'a collection',
+      'Two: <collection mention="cat"> <point_box> (0,0) (100,200) </point_box>\n<track mention="dog"> <point_box t="1.0 seconds"> (0,0) (500,1000) </point_box> </track> </collection>.',
+      'Two: ```json\n[\n\t{"bbox_2d": [0, 0, 48, 77], "label": "cat"},\n\t{"bbox_2d": [0, 0, 240, 384], "label": "dog"}\n]\n```.',
+    ],
+    [
+      'points in a text',
+      '<point> (0,0) </point> to <point> (1000,0) </point> ',
+      '```json\n[\n\t{"point_2d": [0, 0], "label": ""}\n]\n``` to ```json\n[\n\t{"point_2d": [480, 0], "label": ""}\n]\n``` ',
+    ],
+    ['a polygon in a text', 'It is <polygon> (0,0) (1,0) (1,1) </polygon> here.', 'It is  here.'],
+    ['a clip', '<clip t="1 seconds" />', '```json\n[]\n```'],
+    ['a text', ' a < b ', ' a < b '],
+  ])('an earlier reply of %s', async (_, content, told) => {
+    const earlier = [{ role: 'assistant', content: [{ type: 'text', text: content }] }]
+    const [shown] = await textsShown(await speaking('qwen2.5-vl'), earlier, 'box')
+    expect(shown).toContain(`assistant\n${told}<|im_end|>`)
+  })
+
+  test('pixels in earlier replies are those of the picture that they are about', async () => {
+    const flat = await sharp({ create: { width: 128, height: 96, channels: 3, background: 'red' } })
+      .png()
+      .toBuffer()
+    const image = { type: 'image_url', image_url: { url: `data:image/png;base64,${flat.toString('base64')}` } }
+    const corner = (index = '') => `<point${index}> (1000,1000) </point>`
+    const earlier = [
+      { role: 'assistant', content: corner() },
+      { role: 'user', content: [image, { type: 'text', text: 'And here?' }] },
+      { role: 'assistant', content: `${corner()} ${corner(' asset_idx="0"')}` },
+    ]
+    const shown = await textsShown(await speaking('qwen2.5-vl'), earlier, 'point')
+    const corners = shown.map((text) => [...text.matchAll(/"point_2d": \[(\d+, \d+)\]/g)].map(([, at]) => at))
+    // The other picture becomes 480 x 352 pixels.
+    expect(corners).toEqual([['480, 384', '480, 384'], ['480, 352']])
   })
 
   test.each(REPLIES)('%s, detect %s', async (dialect, output, native, markup) => {

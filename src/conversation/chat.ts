@@ -131,6 +131,7 @@ async function prepare(request: ChatRequest, call: Call): Promise<PreparedChat> 
       messages: view.messages,
       media,
       instruction,
+      annotated: format !== null,
       demand: structure === null ? null : demandOf(structure, model.card),
       tools: usesFocus ? [focusTool(own.size)] : shownTools,
       thinking: thoughtBudget !== null,

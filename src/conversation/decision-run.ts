@@ -10,7 +10,7 @@ import { ratePlace } from './detecting/rated-list.ts'
 import { ALTERNATIVES } from './detection-ratings.ts'
 import type { LoadedMedia } from './prompt/media-parts.ts'
 import { untrusted } from './prompt/placeholders.ts'
-import { buildSharedPrompt, contentOf, type SharedPrompt } from './prompt/prompt.ts'
+import { buildSharedPrompt, contentOf, type PromptSource, type SharedPrompt } from './prompt/prompt.ts'
 import { AS_MANY_AS_FIT, MeasuredPrompt, outputBudget } from './prompt/token-budget.ts'
 import { checkCompletions, sharedBeginning, type View, viewsOf } from './prompt/views.ts'
 import { followSearches } from './reply/annotation-search.ts'
@@ -47,7 +47,7 @@ export class DecisionRun {
   /** @param answers gets the answers, by the indices of the questions. */
   async read(readings: readonly Reading[], answers: Answer[]): Promise<DecisionUsage> {
     const { model, organisation, signal } = this.#call
-    const shared = await this.#sharedPrompt(this.#request.input, null)
+    const shared = await this.#sharedPrompt(this.#request.input)
     const prefix = new MeasuredPrompt(shared.prefix, this.#call)
     const questions: ReadQuestion[] = []
     for (const { placed, replies, question } of readings) {
@@ -96,7 +96,7 @@ export class DecisionRun {
       checkCompletions(views.length * questions.length, within(questions[0]!.question.param, 'type'))
     const instruction = kind === 'clip' ? dialect.instruction(kind) : dialect.detection.instruction(kind)
     const shown: SharedPrompt[] = []
-    for (const { messages } of views) shown.push(await this.#sharedPrompt(messages, instruction))
+    for (const { messages } of views) shown.push(await this.#sharedPrompt(messages, { instruction, annotated: true }))
     const shared = sharedBeginning(shown.map(({ prefix }) => prefix))
     const prefix = new MeasuredPrompt(shared, this.#call)
     const searches: PlaceSearch[] = []
@@ -143,12 +143,15 @@ export class DecisionRun {
   }
 
   /** Builds the beginning of all questions. They continue the last turn if it is the user's. */
-  async #sharedPrompt(input: readonly PlacedMessage[], instruction: string | null): Promise<SharedPrompt> {
+  async #sharedPrompt(
+    input: readonly PlacedMessage[],
+    asked: Pick<PromptSource, 'instruction' | 'annotated'> = {},
+  ): Promise<SharedPrompt> {
     const last = input.at(-1)
     const continues = last?.message.role === 'user'
     const opening = continues ? contentOf(last, this.#media) : []
     const messages = continues ? input.slice(0, -1) : input
-    const source = { param: 'input', messages, media: this.#media, instruction }
+    const source = { param: 'input', messages, media: this.#media, ...asked }
     const { prefix, suffix } = await buildSharedPrompt(source, this.#call.style, opening)
     // A question after a text begins a new paragraph.
     const gap = opening.at(-1)?.type === 'text' ? untrusted('\n\n') : []

@@ -109,7 +109,13 @@ async function begin(request: MultilookRequest, call: Call): Promise<Begun> {
   const media = await loadMedia(messages, options)
   const annotations = annotationsOf(format, { model, messages, media, dropped })
   const { nothing, instruction } = annotations
-  const common = { media, instruction, thinking: thoughtBudget !== null, effort: effortOf(request.reasoningEffort) }
+  const common = {
+    media,
+    instruction,
+    annotated: format !== null,
+    thinking: thoughtBudget !== null,
+    effort: effortOf(request.reasoningEffort),
+  }
   const promptOf = (messages: readonly PlacedMessage[]) =>
     buildSharedPrompt({ param: 'context', messages, ...common }, style)
   const whole = await promptOf(messages)

@@ -64,3 +64,9 @@ test('an annotation is told with the text that completes it', () => {
   expect(scanner.push('> and')).toMatchObject([{ annotation: { kind: 'point_box', mention: 'a > b' }, start: 2 }])
   expect(scanner.end()).toEqual([])
 })
+
+test('what cannot become an annotation keeps none behind it waiting', () => {
+  for (const text of ['<track src="s.vtt">\n</video>', '<collection> of <i>', '<point mention="a\n', "<clip t='1 <"]) {
+    expect(new AnnotationScanner().push(`${text}${ANNOTATIONS[0]}`)).toMatchObject([{ start: text.length }])
+  }
+})

@@ -1,5 +1,5 @@
 import type { Annotation } from './annotation.ts'
-import { parseAnnotation } from './markup-parser.ts'
+import { annotationAt } from './markup-parser.ts'
 
 /** An annotation, and where its markup stands in the text: UTF-16 code units, the end excluded. */
 export interface PlacedAnnotation {
@@ -9,8 +9,6 @@ export interface PlacedAnnotation {
 }
 
 const TAG = /<(point_box|point|polygon|clip|track|collection)(?=[\s/>])/gi
-/** The end of a tag, behind attributes whose values may hold anything but their own quote. */
-const TAG_END = /(?:[^"'<>]|"[^"]*"|'[^']*')*>/y
 /** Characters of the longest beginning that may turn out to be a tag: `<collection`. */
 const LONGEST_START = 11
 /** More characters than any annotation that fits in a reply, so that none is waited for forever. */
@@ -45,28 +43,17 @@ export class AnnotationScanner {
         from = open >= from && this.#text.length - open <= LONGEST_START ? open : this.#text.length
         break
       }
-      const end = endOf(this.#text, tag)
-      if (end === null && wait) {
+      const at = annotationAt(this.#text, tag.index)
+      if (at === 'unclear' && wait) {
         from = tag.index
         break
       }
-      const annotation = end === null ? null : parseAnnotation(this.#text.slice(tag.index, end))
-      if (annotation !== null) found.push({ annotation, start: this.#offset + tag.index, end: this.#offset + end! })
-      from = annotation === null ? tag.index + 1 : end!
+      const is = at !== null && at !== 'unclear'
+      if (is) found.push({ annotation: at.annotation, start: this.#offset + tag.index, end: this.#offset + at.end })
+      from = is ? at.end : tag.index + 1
     }
     this.#offset += from
     this.#text = this.#text.slice(from)
     return found
   }
-}
-
-/** Where an element ends that begins with this tag; null if that has not come yet. */
-function endOf(text: string, { index, 1: name }: RegExpExecArray): number | null {
-  TAG_END.lastIndex = index + 1
-  if (!TAG_END.test(text)) return null
-  const open = TAG_END.lastIndex
-  if (text[open - 2] === '/') return open
-  const close = new RegExp(`</${name}\\s*>`, 'gi')
-  close.lastIndex = open
-  return close.test(text) ? close.lastIndex : null
 }

@@ -5,6 +5,7 @@ import { PatternMatcher } from '../inference/constraints/regex/matcher.ts'
 import type { Annotation, Leaf, LeafKind, Prose } from './annotation.ts'
 import type { AnnotationReader, Dialect, Scene } from './dialect.ts'
 import { DIALECTS, type DialectName } from './dialects/dialects.ts'
+import { freeMarkupReader } from './dialects/markup.ts'
 import { parseMarkup } from './markup-parser.ts'
 import { formatAnnotation, formatPiece } from './markup-writer.ts'
 import { upTo } from './numbers.ts'
@@ -415,10 +416,11 @@ describe('markup written by a model', () => {
   })
 
   test('a truncated track keeps its complete waypoints', () => {
-    const text = '<track mention="a"> <point t="1.0 seconds"> (1,2) </point> <point t="2.0 seconds"> (3'
-    expect(markupOf(readAll(DIALECTS.markup.reader({ ...STILL, timed: true }), [text], true))).toBe(
-      '<track mention="a"> <point t="1.0 seconds"> (1,2) </point> </track>',
-    )
+    const complete = '<track mention="a"> <point t="1.0 seconds"> (1,2) </point>'
+    for (const rest of ['', ' <poi', ' <point t="2.0 seconds"> (3', ' </tra']) {
+      const reader = DIALECTS.markup.reader({ ...STILL, timed: true })
+      expect(markupOf(readAll(reader, [complete + rest], true))).toBe(`${complete} </track>`)
+    }
   })
 
   test.each([
@@ -470,5 +472,57 @@ describe('markup written by a model', () => {
     expect(bound(right)).toBe(true)
     expect(bound(wrong)).toBe(false)
     expect(() => parseMarkup(right)).not.toThrow()
+  })
+})
+
+describe('markup in a text that nothing has asked for', () => {
+  const scene = { ...STILL, assets: 2, timed: true }
+
+  test.each([
+    'A page:\n<video>\n <track src="s.vtt" kind="captions">\n</video>\nand so on',
+    'The <track tag isn\'t "closed. Then more',
+    '<track mention="a"> <point t="1 s"> (1,2) and so on',
+    '<track>\n</collection> and so on',
+    '<point mention="a < b, or more',
+    "<clip t='3\nand so on",
+    '<svg><polygon points="1,2 3,4"/></svg> is one',
+    '<collection xmlns="http://a.b/c">\n <record/>\n</collection>',
+    'In XML, <collection> holds records.',
+    '<collection mention="a"> <collection> and so on',
+    '<collection mention="a"> <track src="s.vtt"> and so on',
+    'a </collection> and </track > more',
+    'a vector<Point > p; it\'s a "fine" thing',
+  ])('stays as it is, and is held no longer than it may be an annotation: %s', (text) => {
+    for (let at = 0; at <= text.length; at++) {
+      const reader = freeMarkupReader(scene)
+      const pieces = [...reader.push(text.slice(0, at)), ...reader.push(text.slice(at))]
+      expect(markupOf(pieces)).toBe(text)
+      expect(reader.end(true)).toEqual([])
+    }
+  })
+
+  test.each([
+    ['<collection mention="a">\n</collection> and so on', '\n and so on'],
+    [
+      '<collection mention="a"> <point> (1,2) </point> x <point> (3,4) </point> </collection> <point> (5,6) </point>',
+      ' <point mention="a"> (1,2) </point> x <point> (3,4) </point>  <point> (5,6) </point>',
+    ],
+    [
+      '<collection mention="a"> <clip t="1" /> </collection> </collection>',
+      ' <clip mention="a" t="1 seconds" />  </collection>',
+    ],
+    [
+      '<collection mention="a"> <track> <point t="1 s"> (1,2) </point>',
+      '<track mention="a"> <point t="1.0 seconds"> (1,2) </point> </track>',
+    ],
+    [
+      '<collection mention="a"> <collection mention="b"> <point> (1,2) </point> </collection>',
+      '<collection mention="a">  <point mention="b"> (1,2) </point> ',
+    ],
+  ])('a collection passes its attributes to what stands in it: %s', (text, expected) => {
+    for (let at = 0; at <= text.length; at++) {
+      const pieces = [text.slice(0, at), text.slice(at)]
+      expect(markupOf(readAll(freeMarkupReader(scene), pieces, true))).toBe(expected)
+    }
   })
 })

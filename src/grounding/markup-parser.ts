@@ -1,4 +1,5 @@
 import type { Annotation, Clip, Collection, GridPoint, Leaf, LeafKind, Prose, Track } from './annotation.ts'
+import { endsInName } from './prose-guard.ts'
 
 export type MarkupErrorCode =
   | 'invalid_point_coords'
@@ -49,9 +50,29 @@ export function parseAnnotation(text: string): Annotation | null {
   }
 }
 
+/**
+ * The annotation that begins at the start of a tag, and where it ends. Null when there is none; 'unclear' while only the
+ * end of the text hides whether there is one.
+ */
+export function annotationAt(text: string, start: number): { annotation: Annotation; end: number } | 'unclear' | null {
+  const parser = new Parser(text, start)
+  try {
+    const annotation = parser.one()
+    return annotation && { annotation, end: parser.position }
+  } catch (error) {
+    if (!(error instanceof MarkupError)) throw error
+    return parser.cutOff ? 'unclear' : null
+  }
+}
+
 const TAG_START = /<(\/?)(point_box|point|polygon|clip|track|collection)(?=[\s/>])/gi
-const ATTRIBUTE = /\s+([a-z_][\w-]*)\s*=\s*(?:"([^"]*)"|'([^']*)'|([^\s"'<>/]+))/iy
+/** A quoted value ends before the next tag and in its line, so that a quote which is left open hides no text behind it. */
+const ATTRIBUTE = /\s+([a-z_][\w-]*)\s*=\s*(?:"([^"<\r\n]*)"|'([^'<\r\n]*)'|([^\s"'<>/]+))/iy
 const TAG_END = /\s*(\/?)>/y
+/** What a text may end with inside a tag, and inside a body or a container. */
+const TAG_REST = /(?:\s*\/?|\s+[a-z_][\w-]*\s*(?:=\s*(?:"[^"<\r\n]*|'[^'<\r\n]*)?)?)$/iy
+const BODY_REST = /[\s\d(),]*(<\/?[a-z_]*\s*)?$/iy
+const CHILD_REST = /(<\/?[a-z_]*\s*)?$/iy
 const PAIR = /\s*\(\s*(\d+)\s*,\s*(\d+)\s*\)/y
 const TIME = /^\s*(\d+(?:\.\d+)?)(?:\s*(?:seconds?|s))?\s*$/i
 const SPAN =
@@ -74,10 +95,22 @@ interface OpenTag {
 
 class Parser {
   readonly #text: string
-  #position = 0
+  #position: number
+  /** Whether an error is one only because the text ends here. */
+  cutOff = false
 
-  constructor(text: string) {
+  constructor(text: string, start = 0) {
     this.#text = text
+    this.#position = start
+  }
+
+  get position(): number {
+    return this.#position
+  }
+
+  /** The annotation whose tag begins here. Null for an empty container. */
+  one(): Annotation | null {
+    return this.#annotation(this.#openTag())
   }
 
   parse(): (Prose | Annotation)[] {
@@ -90,7 +123,7 @@ class Parser {
       if (!start) return items
       this.#position = end
       if (start[1]) throw new MarkupError('unexpected_close_tag', end)
-      const annotation = this.#annotation(this.#openTag())
+      const annotation = this.one()
       if (annotation) items.push(annotation)
     }
   }
@@ -120,7 +153,10 @@ class Parser {
       if (!attributes.has(name)) attributes.set(name, unescapeText(match[2] ?? match[3] ?? match[4]!))
     }
     const end = this.#take(TAG_END)
-    if (!end) throw new MarkupError('unclosed_tag', offset)
+    if (!end) {
+      this.cutOff = this.#take(TAG_REST) !== null
+      throw new MarkupError('unclosed_tag', offset)
+    }
     return { name: start[2]!.toLowerCase() as TagName, offset, selfClosed: end[1] === '/', attributes }
   }
 
@@ -179,7 +215,7 @@ class Parser {
     if (tag.selfClosed) return children
     while (!this.#take(closing(tag.name))) {
       this.#take(/\s*/y)
-      if (this.#position >= this.#text.length) throw new MarkupError('incomplete_annotation', tag.offset)
+      if (this.#endsIn(CHILD_REST)) throw new MarkupError('incomplete_annotation', tag.offset)
       TAG_START.lastIndex = this.#position
       const start = TAG_START.exec(this.#text)
       if (start?.index !== this.#position) throw new MarkupError(code, this.#position)
@@ -189,7 +225,7 @@ class Parser {
       if (name === tag.name || (name === 'collection' && tag.name === 'track')) {
         throw new MarkupError(code, this.#position)
       }
-      const child = this.#annotation(this.#openTag())
+      const child = this.one()
       if (child) children.push(child)
     }
     return children
@@ -197,8 +233,14 @@ class Parser {
 
   #close(tag: OpenTag, code: MarkupErrorCode): void {
     if (this.#take(closing(tag.name))) return
-    const cutOff = !this.#text.includes('</', this.#position)
-    throw new MarkupError(cutOff ? 'incomplete_annotation' : code, tag.offset)
+    throw new MarkupError(this.#endsIn(BODY_REST) ? 'incomplete_annotation' : code, tag.offset)
+  }
+
+  /** Whether the text ends here, or within a tag that may yet be the next. */
+  #endsIn(rest: RegExp): boolean {
+    const match = this.#take(rest)
+    this.cutOff = match !== null && (match[1] === undefined || endsInName(match[1].trimEnd()))
+    return this.cutOff
   }
 
   #take(pattern: RegExp): RegExpExecArray | null {

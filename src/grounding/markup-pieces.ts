@@ -1,21 +1,72 @@
-import type { Annotation } from './annotation.ts'
-import { parseAnnotation } from './markup-parser.ts'
-
-/** No part of it can match beyond the next tag, so that the time to search a text grows with its length alone. */
-const LEAF = '<(?:point_box|point|polygon)\\b[^<>]*>[^<>]*</(?:point_box|point|polygon)\\s*>|<clip\\b[^<>]*/>'
-const ELEMENT = new RegExp(`<(track|collection)\\b[^<>]*>(?:\\s*(?:${LEAF}))*\\s*</\\1\\s*>|${LEAF}`, 'gi')
+import type { Annotation, Attributes, Leaf } from './annotation.ts'
+import { AnnotationScanner } from './annotation-scanner.ts'
+import type { Dialect, Scene } from './dialect.ts'
 
 /** The annotations of a text, and what stands between them as it is written. What does not parse is text. */
 export function markupPieces(text: string): (string | Annotation)[] {
+  const scanner = new AnnotationScanner()
   const pieces: (string | Annotation)[] = []
-  let end = 0
-  for (const match of text.matchAll(ELEMENT)) {
-    const annotation = parseAnnotation(match[0])
-    if (annotation === null) continue
-    if (match.index > end) pieces.push(text.slice(end, match.index))
+  let last = 0
+  for (const { annotation, start, end } of [...scanner.push(text), ...scanner.end()]) {
+    if (start > last) pieces.push(text.slice(last, start))
     pieces.push(annotation)
-    end = match.index + match[0].length
+    last = end
   }
-  if (end < text.length) pieces.push(text.slice(end))
+  if (last < text.length) pieces.push(text.slice(last))
   return pieces
+}
+
+/**
+ * A text with its markup in a family's own notation. What that cannot write is left out; a text of nothing else becomes
+ * the answer that there is nothing.
+ * @param sceneOf the scene of a picture by its index; of the last one for an annotation that has none.
+ */
+export function inNotation(
+  text: string,
+  { formats, detection }: Dialect,
+  sceneOf: (asset: number | undefined) => Scene,
+): string {
+  const pieces = markupPieces(text)
+  if (pieces.every((piece) => typeof piece === 'string')) return text
+  let told = ''
+  let leaves: Leaf[] = []
+  const write = () => {
+    if (leaves.length > 0) told += detection.answer(leaves, sceneOf(leaves[0]!.assetIdx))
+    leaves = []
+  }
+  for (const [i, piece] of pieces.entries()) {
+    if (typeof piece === 'string') {
+      // What only parts annotations is left to the notation.
+      if (piece.trim() === '' && i > 0 && i < pieces.length - 1) continue
+      write()
+      told += piece
+      continue
+    }
+    for (const leaf of leavesOf(piece)) {
+      if (!formats.includes(leaf.kind === 'point_box' ? 'box' : leaf.kind)) continue
+      if (leaves.length > 0 && leaves[0]!.assetIdx !== leaf.assetIdx) {
+        write()
+        told += '\n'
+      }
+      leaves.push(leaf)
+    }
+  }
+  write()
+  return told.trim() === '' ? detection.answer([], sceneOf(undefined)) : told
+}
+
+/** The leaves of an annotation, each with what it inherits. */
+function leavesOf(annotation: Annotation, inherited: Attributes = {}): Leaf[] {
+  const { mention = inherited.mention, assetIdx = inherited.assetIdx } = annotation
+  const own = { ...(mention === undefined ? {} : { mention }), ...(assetIdx === undefined ? {} : { assetIdx }) }
+  switch (annotation.kind) {
+    case 'clip':
+      return []
+    case 'track':
+      return annotation.waypoints.flatMap((waypoint) => leavesOf(waypoint, own))
+    case 'collection':
+      return annotation.members.flatMap((member) => leavesOf(member, own))
+    default:
+      return [{ ...annotation, ...own }]
+  }
 }

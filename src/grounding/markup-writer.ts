@@ -54,9 +54,11 @@ const ENTITIES: Readonly<Record<string, string>> = {
   '>': '&gt;',
   '"': '&quot;',
   "'": '&#x27;',
+  '\n': '&#xa;',
+  '\r': '&#xd;',
 }
 
 /** Encodes a text as an attribute value. */
 export function escapeText(text: string): string {
-  return text.replace(/[&<>"']/g, (character) => ENTITIES[character]!)
+  return text.replace(/[&<>"'\r\n]/g, (character) => ENTITIES[character]!)
 }

@@ -48,6 +48,12 @@ describe('markup', () => {
     )
   })
 
+  test('writes a mention of several lines in one', () => {
+    const value = { kind: 'point' as const, mention: 'a\r\nb', points: [{ x: 1, y: 2 }] }
+    expect(formatAnnotation(value)).toBe('<point mention="a&#xd;&#xa;b"> (1,2) </point>')
+    expect(parseMarkup(formatAnnotation(value))).toEqual([value])
+  })
+
   test('keeps prose around annotations exactly', () => {
     const prose = fc.string({ minLength: 1 }).filter((text) => !text.includes('<'))
     fc.assert(
@@ -118,7 +124,9 @@ describe('markup', () => {
     ['<track><point t=1 asset_idx=0>(1,2)</point><point t=2>(1,2)</point></track>', 'invalid_track_asset'],
     ['a </point>', 'unexpected_close_tag'],
     ['<point mention="a', 'unclosed_tag'],
+    ['<point mention="a < b"> (1,2) </point>', 'unclosed_tag'],
     ['<point> (1,2)', 'incomplete_annotation'],
+    ['<point> x', 'invalid_point_coords'],
     ['<collection> <point> (1,2) </point>', 'incomplete_annotation'],
   ])('rejects %s', (text, code) => {
     expect(() => parseMarkup(text)).toThrow(expect.objectContaining({ code }))

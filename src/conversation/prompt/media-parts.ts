@@ -36,6 +36,12 @@ export interface LoadedPart {
   readonly span?: TimeSpan
 }
 
+/** The picture that coordinates of a part refer to; null for sound. */
+export function pictureOf(loaded: LoadedPart | undefined): RgbImage | null {
+  const shown = loaded?.parts.findLast((part) => part.type === 'image' || part.type === 'frames')
+  return (shown?.type === 'frames' ? shown.frames[0] : shown?.image) ?? null
+}
+
 export type LoadedMedia = ReadonlyMap<MediaContent, LoadedPart>
 
 interface MediaOptions {

@@ -1,9 +1,13 @@
 import type { ThoughtMarks } from '../../families/family.ts'
+import type { Dialect, Scene } from '../../grounding/dialect.ts'
+import { DIALECTS } from '../../grounding/dialects/dialects.ts'
 import { HINT_MARKS } from '../../grounding/hints.ts'
+import { inNotation } from '../../grounding/markup-pieces.ts'
 import type { ServedModel } from '../../inference/catalog/registry.ts'
 import type { PromptPart } from '../../inference/contract/parts.ts'
 import { internalError, invalidRequest } from '../../lib/errors/errors.ts'
 import { type Path, within } from '../../lib/errors/param.ts'
+import type { Size } from '../../media/pixels.ts'
 import {
   type AssistantMessage,
   type PlacedMessage,
@@ -15,7 +19,7 @@ import type { Tool } from '../request/tool.ts'
 import type { ToolSyntax } from '../tools/syntax.ts'
 import { TOOL_SYNTAXES } from '../tools/syntaxes.ts'
 import type { ChatTemplate, Effort, TemplateInput, Turn } from './chat-template.ts'
-import type { LoadedMedia } from './media-parts.ts'
+import { type LoadedMedia, pictureOf } from './media-parts.ts'
 import { Placeholders, untrusted } from './placeholders.ts'
 import { templateValue } from './template-values.ts'
 
@@ -26,6 +30,8 @@ export interface PromptSource {
   readonly media: LoadedMedia
   /** The server's own text for the start of the system turn. */
   readonly instruction?: string | null
+  /** Whether the model is asked for annotations, so that earlier replies show it its own notation. */
+  readonly annotated?: boolean
   /** Text for the end of the last user turn. */
   readonly demand?: string | null
   /** Functions that the prompt describes. */
@@ -45,6 +51,8 @@ export interface PromptStyle {
   readonly thought: ThoughtMarks | null
   /** Marks that have a meaning to the model but are not control tokens. In clients' texts they are plain text. */
   readonly marks: readonly string[]
+  /** The model's own notation of annotations; left out for one that writes the contract's markup, or none. */
+  readonly dialect?: Dialect
   /** The beginning of a reply without thoughts and calls, where the template leaves it to the model. */
   readonly answer?: string
   /** Writes calls as text, for templates without support for them. */
@@ -54,7 +62,7 @@ export interface PromptStyle {
 }
 
 export function promptStyle({ card }: ServedModel, template: ChatTemplate): PromptStyle {
-  const { thought = null, toolSyntax, extensions } = card
+  const { thought = null, toolSyntax, extensions, dialect } = card
   const marks = [
     ...(thought ? [thought.begin.trim(), thought.end] : []),
     ...(toolSyntax ? TOOL_SYNTAXES[toolSyntax].marks : []),
@@ -65,6 +73,7 @@ export function promptStyle({ card }: ServedModel, template: ChatTemplate): Prom
     template,
     thought,
     marks,
+    ...(dialect === null || dialect === 'markup' ? {} : { dialect: DIALECTS[dialect] }),
     ...(answer ? { answer } : {}),
     ...(callId ? { callId } : {}),
     ...(write && template.toolForms?.arguments === null ? { write } : {}),
@@ -143,7 +152,8 @@ function withThought(rendered: string, thinking: boolean, { begin, closing }: Th
 
 /** Templates disagree about consecutive system turns, so the leading ones become one. */
 function turns(source: PromptSource, slots: Placeholders, style: PromptStyle): Turn[] {
-  const { messages, media, instruction = null, demand = null } = source
+  const { media, instruction = null, demand = null, annotated = false } = source
+  const messages = annotated && style.dialect ? inOwnNotation(source.messages, media, style.dialect) : source.messages
   const firstOther = messages.findIndex(({ message }) => message.role !== 'system' && message.role !== 'developer')
   const leading = messages.slice(0, firstOther === -1 ? messages.length : firstOther)
   const result: Turn[] = []
@@ -177,6 +187,25 @@ function turns(source: PromptSource, slots: Placeholders, style: PromptStyle): T
     }
   }
   return result
+}
+
+/** Earlier replies as the model wrote them. It would imitate the markup that clients send, which it was not asked for. */
+function inOwnNotation(messages: readonly PlacedMessage[], media: LoadedMedia, dialect: Dialect): PlacedMessage[] {
+  const pictures: (Size | null)[] = []
+  const sceneOf = (asset: number | undefined): Scene => {
+    const image = (asset === undefined ? null : pictures[asset]) ?? pictures.findLast((one) => one !== null) ?? null
+    return { assets: 1, timed: false, image }
+  }
+  const told = (text: string) => inNotation(text, dialect, sceneOf)
+  return messages.map((placed) => {
+    for (const { part } of partsOf(placed)) if (part.type !== 'text') pictures.push(pictureOf(media.get(part)))
+    const { message } = placed
+    if (message.role !== 'assistant' || !message.content) return placed
+    const { content } = message
+    const own =
+      typeof content === 'string' ? told(content) : content.map((part) => ({ ...part, text: told(part.text) }))
+    return { ...placed, message: { ...message, content: own } }
+  })
 }
 
 function writtenCalls({ tool_calls: calls }: AssistantMessage, { write }: PromptStyle): PromptPart[] {

@@ -201,14 +201,15 @@ interface ToldText {
 
 function renamed<Of extends Annotation>(annotation: Of, inherited: number, rename: Rename): Of | null {
   const { assetIdx, ...rest } = annotation
-  const about = assetIdx ?? inherited
+  const own = annotation.kind === 'track' ? annotation.waypoints[0]?.assetIdx : undefined
+  const about = assetIdx ?? own ?? inherited
   if (annotation.kind === 'collection') {
     const members = annotation.members.flatMap((member) => renamed(member, about, rename) ?? [])
     return members.length === 0 ? null : ({ ...rest, members } as Annotation as Of)
   }
   const name = rename(about)
   if (name === null) return null
-  const own =
+  const unnamed =
     annotation.kind === 'track' ? { waypoints: annotation.waypoints.map(({ assetIdx: _, ...leaf }) => leaf) } : {}
-  return { ...rest, ...own, ...(name === undefined ? {} : { assetIdx: name }) } as Annotation as Of
+  return { ...rest, ...unnamed, ...(name === undefined ? {} : { assetIdx: name }) } as Annotation as Of
 }

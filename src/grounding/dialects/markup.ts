@@ -10,7 +10,7 @@ import {
   type TagRules,
 } from '../dialect.ts'
 import { type AnnotationFormat, formatHint } from '../hints.ts'
-import { parseAnnotation } from '../markup-parser.ts'
+import { annotationAt, parseAnnotation } from '../markup-parser.ts'
 import { escapeText, formatLeaf } from '../markup-writer.ts'
 import { normalised } from '../normal.ts'
 import { endsInName, TAG } from '../prose-guard.ts'
@@ -81,9 +81,11 @@ function bodyPattern(format: AnnotationFormat, { assets, choices, timed }: Scene
   return `(?: mention="${MENTION}")?${time}${asset}> ${BODY[format]}`
 }
 
-/** An opening tag, complete or not, at the end of the text. */
-const OPEN = /^<[a-z_]+(?:[^<>"']|"[^"]*"|'[^']*')*(>|"[^"]*$|'[^']*$|$)/i
-const BODY_START = /^[\s\d(),]*(?:<(?:\/[a-z_]*\s*)?)?$/i
+/** What is complete of a track. */
+const WAYPOINTS = /^.*<\/(?:point_box|point|polygon)\s*>/is
+const OPENING = /^<collection(?:[^<>"']|"[^"<\r\n]*"|'[^'<\r\n]*')*>/i
+const CLOSING = /^<\/collection\s*(>?)/i
+
 /**
  * Reads markup that a model wrote. It emits leaves one by one, so members of a collection come on their own, with the
  * attributes that they inherit from it. A track comes as a whole.
@@ -92,61 +94,62 @@ class Markup implements Notation {
   readonly #scene: Scene
   /** Attributes of the open collection; null when none is open. */
   #collection: (Attributes & { readonly t?: number }) | null = null
+  /** Whether a closing tag is still to come of a collection in which something else than annotations stands. */
+  #isLeft = false
 
   constructor(scene: Scene) {
     this.#scene = scene
   }
 
   next(text: string, from: number): number {
-    return text.indexOf('<', from)
+    if (!this.#collection) return text.indexOf('<', from)
+    const inside = text.slice(from).search(/\S/)
+    return inside === -1 ? -1 : from + inside
   }
 
   read(text: string): Reading {
+    const reading = this.#reading(text)
+    if (reading.type === 'prose' && this.#collection) {
+      this.#collection = null
+      this.#isLeft = true
+    }
+    return reading
+  }
+
+  #reading(text: string): Reading {
     const tag = TAG.exec(text)
     if (!tag) return text.lastIndexOf('<') === 0 && endsInName(text) ? UNCLEAR : PROSE
     const name = tag[2]!.toLowerCase()
-    if (tag[1]) return this.#closing(text, name)
-    const open = OPEN.exec(text)
-    if (!open) return PROSE
-    if (open[1] !== '>') return open[0].length === text.length ? UNCLEAR : PROSE
-    if (name === 'collection') return this.#opening(open[0])
-    if (open[0].endsWith('/>')) return this.#whole(open[0])
-    return name === 'track' ? this.#track(text) : this.#leaf(text, name, open[0].length)
+    if (name === 'collection') return tag[1] ? this.#closing(text) : this.#opening(text)
+    const found = tag[1] ? null : annotationAt(text, 0)
+    if (found === null) return PROSE
+    if (found !== 'unclear') return { type: 'span', length: found.end, pieces: this.#pieces(found.annotation) }
+    const whole = name === 'track' ? parseAnnotation(`${WAYPOINTS.exec(text)?.[0] ?? ''}</track>`) : null
+    return whole ? { type: 'partial', salvage: this.#pieces(whole) } : UNCLEAR
   }
 
-  #leaf(text: string, name: string, bodyStart: number): Reading {
-    const end = closingTag(name).exec(text)
-    if (end) return this.#whole(text.slice(0, end.index + end[0].length))
-    return BODY_START.test(text.slice(bodyStart)) ? UNCLEAR : PROSE
-  }
-
-  #track(text: string): Reading {
-    const end = closingTag('track').exec(text)
-    if (end) return this.#whole(text.slice(0, end.index + end[0].length))
-    const last = text.lastIndexOf('</')
-    const salvaged = last === -1 ? null : parseAnnotation(`${text.slice(0, text.indexOf('>', last) + 1)}</track>`)
-    return salvaged ? { type: 'partial', salvage: this.#pieces(salvaged) } : UNCLEAR
-  }
-
-  #whole(text: string): Reading {
-    const annotation = parseAnnotation(text)
-    if (!annotation) return PROSE
-    return { type: 'span', length: text.length, pieces: this.#pieces(annotation) }
-  }
-
-  #opening(tag: string): Reading {
+  /** A tag opens a collection only where an annotation or the closing tag comes next: others are about something else. */
+  #opening(text: string): Reading {
+    if (this.#collection) return PROSE
+    const tag = OPENING.exec(text)?.[0]
+    if (tag === undefined) return annotationAt(text, 0) === 'unclear' ? UNCLEAR : PROSE
     // Parsing a collection with one point yields its attributes.
     const probe = parseAnnotation(`${tag}<point>(0,0)</point></collection>`)
-    if (probe?.kind !== 'collection' || this.#collection) return PROSE
-    this.#collection = { ...own(probe), ...(probe.t === undefined ? {} : { t: probe.t }) }
-    return { type: 'span', length: tag.length, pieces: [] }
+    if (probe?.kind !== 'collection') return PROSE
+    const inherited = { ...own(probe), ...(probe.t === undefined ? {} : { t: probe.t }) }
+    this.#collection = inherited
+    const inside = text.slice(tag.length).trimStart()
+    const first = inside === '' ? UNCLEAR : this.#reading(inside)
+    this.#collection = first.type === 'span' ? inherited : null
+    return first.type === 'span' ? { type: 'span', length: tag.length, pieces: [] } : first
   }
 
-  #closing(text: string, name: string): Reading {
-    const tag = /^<\/[a-z_]+\s*(>?)/i.exec(text)!
+  #closing(text: string): Reading {
+    const tag = CLOSING.exec(text)!
     if (!tag[1]) return tag[0].length === text.length ? UNCLEAR : PROSE
-    if (name !== 'collection' || !this.#collection) return PROSE
+    if (!this.#collection && !this.#isLeft) return PROSE
     this.#collection = null
+    this.#isLeft = false
     return { type: 'span', length: tag[0].length, pieces: [] }
   }
 
@@ -161,8 +164,4 @@ class Markup implements Notation {
 
 function own({ mention, assetIdx }: Attributes): Attributes {
   return { ...(mention === undefined ? {} : { mention }), ...(assetIdx === undefined ? {} : { assetIdx }) }
-}
-
-function closingTag(name: string): RegExp {
-  return new RegExp(`</${name}\\s*>`, 'i')
 }
