@@ -14,7 +14,7 @@ export type Reading =
 interface Unfinished {
   readonly type: 'partial'
   /** The pieces to keep if the reply is truncated here. */
-  readonly salvage?: readonly (Prose | Annotation)[]
+  salvage?(): readonly (Prose | Annotation)[]
   /** The pieces to keep if the reply ends here. */
   readonly whole?: readonly (Prose | Annotation)[]
 }
@@ -106,7 +106,7 @@ export class SpanReader implements AnnotationReader {
         prose += text[position]!
         position++
       } else if (unfinished === 'drop') {
-        for (const piece of reading.salvage ?? []) add(piece)
+        for (const piece of reading.salvage?.() ?? []) add(piece)
         position = text.length
       } else break
     }

@@ -81,10 +81,13 @@ function bodyPattern(format: AnnotationFormat, { assets, choices, timed }: Scene
   return `(?: mention="${MENTION}")?${time}${asset}> ${BODY[format]}`
 }
 
-/** What is complete of a track. */
+/** Up to the last complete waypoint of a track. */
 const WAYPOINTS = /^.*<\/(?:point_box|point|polygon)\s*>/is
 const OPENING = /^<collection(?:[^<>"']|"[^"<\r\n]*"|'[^'<\r\n]*')*>/i
 const CLOSING = /^<\/collection\s*(>?)/i
+
+/** What members of a collection have of it where they have none of their own. */
+type Inherited = Attributes & { readonly t?: number }
 
 /**
  * Reads markup that a model wrote. It emits leaves one by one, so members of a collection come on their own, with the
@@ -93,9 +96,11 @@ const CLOSING = /^<\/collection\s*(>?)/i
 class Markup implements Notation {
   readonly #scene: Scene
   /** Attributes of the open collection; null when none is open. */
-  #collection: (Attributes & { readonly t?: number }) | null = null
+  #collection: Inherited | null = null
   /** Whether a closing tag is still to come of a collection in which something else than annotations stands. */
   #isLeft = false
+  /** The beginning of a track that is not complete, up to its last complete waypoint. */
+  #track = ''
 
   constructor(scene: Scene) {
     this.#scene = scene
@@ -121,11 +126,28 @@ class Markup implements Notation {
     if (!tag) return text.lastIndexOf('<') === 0 && endsInName(text) ? UNCLEAR : PROSE
     const name = tag[2]!.toLowerCase()
     if (name === 'collection') return tag[1] ? this.#closing(text) : this.#opening(text)
+    if (name === 'track' && !tag[1] && this.#isOpen(text)) {
+      const inherited = this.#collection
+      return { type: 'partial', salvage: () => this.#salvaged(inherited) }
+    }
     const found = tag[1] ? null : annotationAt(text, 0)
     if (found === null) return PROSE
-    if (found !== 'unclear') return { type: 'span', length: found.end, pieces: this.#pieces(found.annotation) }
-    const whole = name === 'track' ? parseAnnotation(`${WAYPOINTS.exec(text)?.[0] ?? ''}</track>`) : null
-    return whole ? { type: 'partial', salvage: this.#pieces(whole) } : UNCLEAR
+    return found === 'unclear' ? UNCLEAR : { type: 'span', length: found.end, pieces: this.#pieces(found.annotation) }
+  }
+
+  /** Whether a track may yet be complete. A long one is not read again from its beginning with each piece of text. */
+  #isOpen(text: string): boolean {
+    if (!text.startsWith(this.#track)) this.#track = ''
+    const rest = text.slice(this.#track.length)
+    if (annotationAt(this.#track === '' ? text : `<track>${rest}`, 0) !== 'unclear') return false
+    this.#track += WAYPOINTS.exec(rest)?.[0] ?? ''
+    return true
+  }
+
+  /** @param inherited attributes of the collection that the track is in. */
+  #salvaged(inherited: Inherited | null): (Prose | Annotation)[] {
+    const whole = parseAnnotation(`${this.#track}</track>`)
+    return whole ? this.#pieces({ ...inherited, ...whole } as Annotation) : []
   }
 
   /** A tag opens a collection only where an annotation or the closing tag comes next: others are about something else. */
