@@ -55,11 +55,12 @@ const asked = () => promptText(server.engine)
 function post(
   fields: Readonly<Record<string, string>>,
   bytes: Uint8Array<ArrayBuffer> | null = sound,
+  url = URL,
 ): Promise<Response> {
   const form = new FormData()
   for (const [name, value] of Object.entries({ model: MODEL, ...fields })) form.set(name, value)
   if (bytes !== null) form.set('file', new File([bytes], 'speech.wav'))
-  return fetch(server.url + URL, { method: 'POST', headers: { authorization: `Bearer ${KEY}` }, body: form })
+  return fetch(server.url + url, { method: 'POST', headers: { authorization: `Bearer ${KEY}` }, body: form })
 }
 
 describe('OpenAI’s client gets', () => {
@@ -120,6 +121,20 @@ test('the model is told the language and the context', async () => {
   expect(server.engine.works.at(-1)!.branches[0]!.sampling.temperature).toBe(0.5)
 })
 
+test.each([
+  ['zh-yue', 'Cantonese'],
+  ['zh-min-nan', 'Min Nan Chinese'],
+  ['zh-cmn-Hans', 'Simplified Chinese'],
+  ['sgn-ase', 'American Sign Language'],
+  ['pt-br', 'Brazilian Portuguese'],
+  ['de-x-radio', 'German'],
+  ['en-US-u-hc-h12', 'American English'],
+])('the language may be any tag: %s', async (language, name) => {
+  const reply = await jsonOf(await post({ language, response_format: 'verbose_json' }))
+  expect(reply.language).toBe(language)
+  expect(asked()).toContain(`It is in ${name}.`)
+})
+
 test('a family’s own prompt takes the place of the usual one, and its mark is no transcript', async () => {
   const own = await changedCard((card) => hearingOnly(card, 'qwen3-asr'))
   const other = await startTestServer({ environment: { LOOKOUT_MODEL_CARD: own.path } })
@@ -157,6 +172,18 @@ describe('an error names', () => {
     expect(response.status).toBe(400)
     expect(await errorOf(response)).toMatchObject({ param, message: expect.stringMatching(message) })
   })
+
+  test.each(['en-12', 'en-abc', 'abcd', 'zh-min', 'de-1996-1996', 'de-a-bb-a-bb'])(
+    'language, where %s is none',
+    async (language) => {
+      for (const url of [URL, '/v1/audio/translations']) {
+        const response = await post({ language }, sound, url)
+        expect(response.status).toBe(400)
+        const message = expect.stringMatching("a code such as 'en'")
+        expect(await errorOf(response)).toMatchObject({ param: 'language', message })
+      }
+    },
+  )
 
   test.each([
     ['none', null],

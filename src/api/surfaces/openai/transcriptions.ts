@@ -42,6 +42,9 @@ const VERBS = { transcription: 'transcribe', translation: 'translate' } as const
 /** The language tag for speech whose language the request does not say: no model here does either. */
 const UNDETERMINED = 'und'
 
+/** The languages of tags such as `zh-yue`, which Intl knows by the last part alone. */
+const EXTENDED = /^(?:ar|kok|lv|ms|sgn|sw|uz|zh(?:-min)?)-(?!min$)([a-z]{3})(?=-|$)/i
+
 const ROOM_BEFORE_MARK = 64
 
 /** `POST /v1/audio/transcriptions` and `/translations`, which the contract does not have: a chat about a recording. */
@@ -110,10 +113,19 @@ function soundOf({ file_url: url, file_id: id }: TranscriptionFields, file: Inli
 }
 
 function hintsOf({ language, prompt = '' }: TranscriptionFields) {
-  const names = new Intl.DisplayNames(['en'], { type: 'language' })
   return {
-    language: language === undefined ? null : (names.of(language) ?? null),
+    language: language === undefined ? null : nameOf(language),
     context: prompt.trim() === '' ? null : prompt,
+  }
+}
+
+/** @throws ApiError 400 for what is no language tag. */
+function nameOf(language: string): string | null {
+  const names = new Intl.DisplayNames(['en'], { type: 'language' })
+  try {
+    return names.of(new Intl.Locale(language.replace(EXTENDED, '$1')).baseName) ?? null
+  } catch {
+    throw invalidRequest("Invalid 'language': expected a code such as 'en'", 'language')
   }
 }
 

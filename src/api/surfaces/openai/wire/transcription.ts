@@ -10,7 +10,7 @@ export const transcriptionFields = z.object({
   model: z.string(),
   language: z
     .string()
-    .regex(/^[a-z]{2,3}(-[a-z0-9]{2,8})*$/i, "expected a code such as 'en'")
+    .regex(/^[a-z]{2,3}(-[a-z0-9]{1,8})*$/i, "expected a code such as 'en'")
     .optional()
     .describe('The language that is spoken, where the family’s prompt has a place for it.'),
   prompt: z
