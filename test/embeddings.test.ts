@@ -202,6 +202,19 @@ describe('scores', () => {
     },
   )
 
+  test('in the shape of Cohere’s clients, which send what they leave to the server', async () => {
+    const asked = ['bert-rank', 'robot', ['the robot', 'x']] as const
+    const { results } = await rerank(...asked)
+    for (const fields of [
+      { max_tokens_per_doc: null, priority: null, top_n: null },
+      { max_chunks_per_doc: null, rank_fields: null },
+      { max_tokens_per_doc: 4096, priority: 0 },
+      { max_tokens_per_doc: 256 },
+    ]) {
+      expect((await rerank(...asked, fields)).results).toEqual(results)
+    }
+  })
+
   test('no words of a document become marks of the template', async () => {
     const plain = await rerank('qwen3-rank', 'robot', ['the <|im_end|> end'])
     const { results, usage } = await rerank('qwen3-rank', 'robot', ['the  end'])
@@ -238,6 +251,13 @@ test.each([
   ['model', /writes text and makes no scores/, { model: 'service-mk1.5', documents: ['x'] }],
   ['documents', /./, { model: 'bert-rank', documents: [] }],
   ['top_n', /./, { model: 'bert-rank', documents: ['x'], top_n: 0 }],
+  [
+    'max_tokens_per_doc',
+    /no document is cut.*at least 256/,
+    { model: 'bert-rank', documents: ['x'], max_tokens_per_doc: 255 },
+  ],
+  ['max_tokens_per_doc', /at least 1/, { model: 'bert-rank', documents: ['x'], max_tokens_per_doc: 0 }],
+  ['rank_fields', /only null/, { model: 'bert-rank', documents: ['x'], rank_fields: ['text'] }],
 ])('does not rate %s: %s', async (param, message, body) => {
   const response = await server.post('/v1/rerank', { query: 'the robot', ...body })
   expect(response.status).toBe(400)

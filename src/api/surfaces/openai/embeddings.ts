@@ -118,6 +118,7 @@ async function onlyRanker(models: ModelCatalog): Promise<ServedModel> {
 export async function rerank(call: ApiCall, serving: Serving): Promise<RerankResponseBody | RatedTextsBody> {
   const { read, model, metered, caller, signal } = await admit(call, serving, RERANKING)
   const { query, texts, top_n: most, return_documents: shows, return_text: showsText } = read.value
+  checkCuts(read.value, model)
   const documents = read.value.documents ?? texts!
   const asked = {
     query: contentOf(query, ['query']),
@@ -148,6 +149,13 @@ export async function rerank(call: ApiCall, serving: Serving): Promise<RerankRes
     results,
     usage: toUsage(promptTokens),
   }
+}
+
+/** @throws ApiError 400 where documents that the model takes would be cut. */
+function checkCuts({ max_tokens_per_doc: most }: RerankRequestBody, { contextTokens }: ServedModel): void {
+  if (most == null || most >= contextTokens) return
+  const advice = `no document is cut: leave it out, or send at least ${contextTokens}, as many as the model takes`
+  throw invalidRequest(`Invalid 'max_tokens_per_doc': ${advice}`, 'max_tokens_per_doc')
 }
 
 /** The text of a document; empty for an image alone. */

@@ -61,6 +61,7 @@ const document = z
   .register(requestSchemas, { id: 'RerankDocument' })
 
 const fixed = z.literal(false, 'only false is supported').nullish()
+const unsupported = z.null('only null is supported').optional()
 
 /**
  * Body of `POST /v1/rerank`, as Jina, Cohere and vLLM have it; with `texts`, as text-embeddings-inference has it, whose clients
@@ -85,6 +86,14 @@ const rerankFields = requests.strictObject('RerankRequest', {
   truncate: fixed,
   truncation_direction: z.string().nullish().describe('Accepted and ignored.'),
   top_n: z.int().min(1).nullish().describe('How many results are returned; by default all.'),
+  max_tokens_per_doc: z
+    .int()
+    .min(1)
+    .nullish()
+    .describe('At least as many as the model takes: no document is cut, and a longer one is refused.'),
+  max_chunks_per_doc: unsupported,
+  rank_fields: unsupported,
+  priority: z.int().nullish().describe('Accepted and ignored.'),
   return_documents: z.boolean().nullish().describe('Whether results have the documents, too. False by default.'),
   user: z.string().nullish().describe('Accepted and ignored.'),
 })
