@@ -204,10 +204,12 @@ describe('with the shipped model', () => {
     expect([long.status, (await errorOf(long)).param]).toEqual([400, 'prompt'])
   })
 
-  test('an echo is streamed with its tokens', async () => {
+  test('an echo is streamed with its tokens, which may be parts of a character', async () => {
     const openai = new OpenAI({ baseURL: `${shipped.url}/v1`, apiKey: KEY, maxRetries: 0 })
-    const asked = { model, prompt: 'a b', max_tokens: 2, echo: true, logprobs: 1 }
+    const asked = { model, prompt: 'a\u20ac\u{1f44d}b c', max_tokens: 2, echo: true, logprobs: 1 }
     const whole = (await openai.completions.create(asked)).choices[0]!
+    expect(whole.logprobs!.text_offset!.slice(0, 9)).toEqual([0, 1, 1, 1, 2, 2, 2, 2, 4])
+    expect(whole.logprobs!.tokens!.slice(8, 10).join('')).toBe('b c')
     const pieces = { text: '', tokens: [] as string[], offsets: [] as number[] }
     for await (const { choices } of await openai.completions.create({ ...asked, stream: true })) {
       pieces.text += choices[0]!.text

@@ -54,11 +54,22 @@ function toTextRequest(body: CompletionRequestBody): TextRequest {
 type Prompt = TextRequest['prompts'][number]
 type Choice = CompletionBody['choices'][number]
 
+/** A completion so far. */
+interface Written {
+  text: string
+  logProbs: TokenLogProb[]
+  reason: Choice['finish_reason']
+  /** Where the next token begins. */
+  offset: number
+  /** Reads what tokens print, of which several may print one character. */
+  readonly decoder: InstanceType<typeof TextDecoder>
+}
+
 /** Writes the completions of texts, whole or as a stream. */
 class TextWriter implements ReplyWriter<ChoiceEvent> {
   readonly #heading: Omit<CompletionBody, 'choices'>
   readonly #body: CompletionRequestBody
-  readonly #choices: { text: string; logProbs: TokenLogProb[]; reason: Choice['finish_reason'] }[]
+  readonly #choices: Written[]
   readonly #finishes: ReplyFinish[] = []
   #last = ''
 
@@ -70,16 +81,18 @@ class TextWriter implements ReplyWriter<ChoiceEvent> {
       created: Math.floor(Date.now() / 1000),
       model: body.model,
     }
-    const start = () => ({ text: '', logProbs: [], reason: null })
-    this.#choices = Array.from({ length: prompts.length * choices }, start)
+    this.#choices = Array.from({ length: prompts.length * choices }, () => {
+      return { text: '', logProbs: [], reason: null, offset: 0, decoder: new TextDecoder('utf-8', { ignoreBOM: true }) }
+    })
   }
 
   write({ choice, event }: ChoiceEvent, stream: Frames): string | null {
     const kept = this.#choices[choice]!
     const { length } = kept.text
     const reason = this.collect({ choice, event })
-    const text = kept.text.slice(length)
-    const chunk = this.#chunk(choice, text, kept.logProbs.splice(0), kept.reason, length)
+    const choices = [this.#choice(kept, choice, kept.text.slice(length))]
+    const chunk = JSON.stringify({ ...this.#heading, choices } satisfies CompletionBody)
+    kept.logProbs = []
     if (reason === null) stream.send(chunk)
     else this.#last = chunk
     return reason
@@ -105,9 +118,7 @@ class TextWriter implements ReplyWriter<ChoiceEvent> {
   }
 
   body(): CompletionBody {
-    const choices = this.#choices.map(({ text, logProbs, reason }, index): Choice => {
-      return { index, text, logprobs: this.#logProbs(logProbs, text), finish_reason: reason }
-    })
+    const choices = this.#choices.map((kept, index) => this.#choice(kept, index, kept.text))
     return { ...this.#heading, choices, usage: this.#usage }
   }
 
@@ -115,21 +126,18 @@ class TextWriter implements ReplyWriter<ChoiceEvent> {
     return toUsage(totalUsage(this.#finishes), 'contract')
   }
 
-  /** @param offset where the piece begins in the text of its choice. */
-  #chunk(index: number, text: string, logProbs: readonly TokenLogProb[], reason: Choice['finish_reason'], offset = 0) {
-    const logprobs = this.#logProbs(logProbs, this.#choices[index]!.text, offset)
-    const choice: Choice = { index, text, logprobs, finish_reason: reason }
-    return JSON.stringify({ ...this.#heading, choices: [choice] } satisfies CompletionBody)
+  #choice(kept: Written, index: number, text: string): Choice {
+    return { index, text, logprobs: this.#logProbs(kept), finish_reason: kept.reason }
   }
 
-  #logProbs(tokens: readonly TokenLogProb[], whole: string, offset = 0): CompletionLogProbsBody | null {
-    const { logprobs } = this.#body
-    if (typeof logprobs !== 'number') return null
-    let at = offset
+  #logProbs(kept: Written): CompletionLogProbsBody | null {
+    if (typeof this.#body.logprobs !== 'number') return null
+    const tokens = kept.logProbs
     const offsets = tokens.map(({ text, bytes }) => {
-      const start = at
+      const start = kept.offset
+      kept.offset += kept.decoder.decode(Uint8Array.from(bytes), { stream: true }).length
       // Tokens that print nothing are in the text only where a client has written them.
-      if (bytes.length > 0 || whole.startsWith(text, at)) at += text.length
+      if (bytes.length === 0 && kept.text.startsWith(text, kept.offset)) kept.offset += text.length
       return start
     })
     return {
