@@ -295,3 +295,36 @@ test.each<[ToolSyntaxName, string]>([
     await close()
   }
 })
+
+test.each<[ToolSyntaxName, string, string]>([
+  ['hermes', '{{ c.function.arguments }}', '{}'],
+  ['hermes', '({% for k, v in c.function.arguments.items() %}{{ k }}={{ v }}{% endfor %})', '()'],
+  ['granite', '', '<|tool_call|>[{"name": "weather", "arguments": {}}]'],
+  ['lfm2', '', '<|tool_call_start|>[weather()]<|tool_call_end|>'],
+])('blank arguments are none: %s, %s', async (syntax, call, written) => {
+  const calls = call === '' ? '' : `{% for c in m.tool_calls %}${call}{% endfor %}`
+  const template = `{{ tools | tojson }}{% for m in messages %}[{{ m.role }}]{{ m.content }}${calls}{% endfor %}`
+  const { server, close } = await start(syntax, template)
+  try {
+    for (const blank of ['', ' \n']) {
+      const called = { name: 'weather', arguments: blank }
+      const messages = [
+        user,
+        { role: 'assistant', content: '', tool_calls: [{ id: 'a', type: 'function', function: called }] },
+        { role: 'tool', tool_call_id: 'a', content: 'sun' },
+      ]
+      await replyOf(await server.post('/v1/chat/completions', { model: MODEL, messages, tools: TOOLS }))
+      expect(promptText(server.engine)).toContain(`[assistant]${written}[tool]sun`)
+      const input = [
+        user,
+        { type: 'function_call', call_id: 'a', ...called },
+        { type: 'function_call_output', call_id: 'a', output: 'sun' },
+      ]
+      const tools = [{ type: 'function', name: 'weather', parameters, strict: false }]
+      await jsonOf(await server.post('/v1/responses', { model: MODEL, input, tools }))
+      expect(promptText(server.engine)).toContain(`[assistant]${written}[tool]sun`)
+    }
+  } finally {
+    await close()
+  }
+})

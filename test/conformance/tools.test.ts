@@ -287,7 +287,7 @@ describe('what the model is shown', () => {
       ],
     })
     expect(promptText(server.engine)).toContain(
-      '<|im_start|>assistant\n<tool_call>\n{"name": "weather", "arguments": {"city":"Bern", "n":1.0}}\n</tool_call>\n<tool_call>\n{"name": "clock", "arguments": }\n</tool_call><|im_end|>\n' +
+      '<|im_start|>assistant\n<tool_call>\n{"name": "weather", "arguments": {"city":"Bern", "n":1.0}}\n</tool_call>\n<tool_call>\n{"name": "clock", "arguments": {}}\n</tool_call><|im_end|>\n' +
         '<|im_start|>user\n<tool_response>\nnoon\n</tool_response>\n<tool_response>\nsunny\n</tool_response><|im_end|>\n<|im_start|>assistant\n',
     )
   })

@@ -210,7 +210,12 @@ function inOwnNotation(messages: readonly PlacedMessage[], media: LoadedMedia, d
 
 function writtenCalls({ tool_calls: calls }: AssistantMessage, { write }: PromptStyle): PromptPart[] {
   if (!write || !calls || calls.length === 0) return []
-  return write(calls.map((call) => call.function))
+  return write(calls.map((call) => ({ name: call.function.name, arguments: argumentsOf(call) })))
+}
+
+/** Clients leave out what a function without parameters is called with. */
+function argumentsOf({ function: { arguments: text } }: ToolCall): string {
+  return text.trim() === '' ? '{}' : text
 }
 
 /** A call in the template's form. */
@@ -235,7 +240,7 @@ function assistantExtras(
   const toolCalls = (message.tool_calls ?? []).map((call: ToolCall, index) => {
     const form = template.toolForms?.arguments ?? 'text'
     const own = within(param, 'tool_calls', index, 'function', 'arguments')
-    const values = templateValue(call.function.arguments, { form, kind: 'data', slots, param: own })
+    const values = templateValue(argumentsOf(call), { form, kind: 'data', slots, param: own })
     const name = slots.name(call.function.name)
     const called = { id: callId(calls.size, name), name }
     calls.set(call.id, called)
