@@ -164,6 +164,67 @@ describe('a conversation', () => {
     expect(promptText(server.engine)).toMatch(/How is it in Bern\?.*<tool_call>.*See: \[picture\].*So\?/s)
   })
 
+  test('has each item once, also where the client sends them all again', async () => {
+    const user = (content: string) => ({ role: 'user', content }) as const
+    server.engine.script = { texts: ['<think>', 'Hm.', '</think>', 'Hello.'] }
+    const asked = { model, reasoning: { effort: 'low' } } as const
+    const first = await client.responses.create({ ...asked, input: 'Hi' })
+    expect(first.output.map(({ type }) => type)).toEqual(['reasoning', 'message'])
+    const said = ({ output }: OpenAI.Responses.Response) => output as OpenAI.Responses.ResponseInputItem[]
+    const replayed = [user('Hi'), ...said(first)]
+    const second = await client.responses.create({ ...asked, input: [...replayed, user('And?')] })
+    const third = { ...asked, input: [...replayed, user('And?'), ...said(second), user('So?')] }
+    const { id } = await client.responses.create(third)
+    const again = await client.responses.create({ ...asked, input: [user('Oh.')], previous_response_id: id })
+    const listed: unknown[] = []
+    for await (const item of client.responses.inputItems.list(again.id, { limit: 2, order: 'asc' }))
+      listed.push(item.id)
+    expect([listed.length, new Set(listed).size]).toEqual([10, 10])
+
+    const goesOn = { ...asked, previous_response_id: first.id }
+    const reference = { type: 'item_reference', id: first.output[1]!.id! } as const
+    for (const [body, param] of [
+      [{ ...goesOn, input: [user('And?'), said(first)[1]!] }, 'input[1].id'],
+      [{ ...goesOn, input: [reference] }, 'input[0].id'],
+      [{ ...asked, input: [...replayed, ...said(first)] }, 'input[3].id'],
+      [{ ...asked, input: [said(first)[1]!, reference] }, 'input[1].id'],
+    ] as const) {
+      await expect(client.responses.create({ ...body, input: [...body.input] })).rejects.toMatchObject({
+        status: 400,
+        param,
+      })
+    }
+  })
+
+  test('of an earlier version, with an item twice, is listed to its end', async () => {
+    const { id } = await client.responses.create({
+      model,
+      input: ['a', 'b', 'c'].map((content) => ({ role: 'user', content })),
+    })
+    const [row] = await rows()
+    const [a, b, c] = JSON.parse(row!.input)
+    const input = JSON.stringify([a, b, { ...c, id: a.id }, c])
+    await accounts.database.use((queries) =>
+      queries.update(tables.responses).set({ input }).where(eq(tables.responses.id, id)),
+    )
+    for (const order of ['asc', 'desc'] as const) {
+      const listed: unknown[] = []
+      for await (const item of client.responses.inputItems.list(id, { limit: 1, order })) {
+        listed.push(item.id)
+        if (listed.length > 4) break
+      }
+      expect(listed).toEqual(order === 'asc' ? [a.id, c.id] : [c.id, a.id])
+    }
+  })
+
+  test('gives items without an id their own', async () => {
+    const input = ['a', 'b'].map((content) => ({ id: '', type: 'message', role: 'user', content }) as const)
+    const { id } = await client.responses.create({ model, input })
+    const { data } = await client.responses.inputItems.list(id)
+    expect(new Set(data.map((item) => item.id)).size).toBe(2)
+    expect(data.every((item) => item.id!.startsWith('msg_'))).toBe(true)
+  })
+
   test('with its texts of any kind comes back as it was', async () => {
     const text = 'NUL \u0000, half \ud800, "quotes", \\u0000, 😀'
     const metadata = { 'a\u0000': '\\"' }

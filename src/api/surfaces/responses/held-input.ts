@@ -121,7 +121,7 @@ interface Storing {
 
 function toStored(item: ItemBody, { response, index, fileOf }: Storing): ItemBody {
   const status = item.status ?? 'completed'
-  const id = (prefix: 'msg' | 'rs' | 'fc' | 'fco') => item.id ?? itemId(response, prefix, 'i', index)
+  const id = (prefix: 'msg' | 'rs' | 'fc' | 'fco') => item.id || itemId(response, prefix, 'i', index)
   switch (item.type) {
     case 'function_call':
       return { ...item, id: id('fc'), status }

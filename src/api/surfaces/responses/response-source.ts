@@ -39,11 +39,10 @@ export async function sourceOf(
 ): Promise<ResponseSource> {
   const { previous_response_id: previous } = body
   const chain = previous ? await responses.continued(organisation, previous) : []
+  const earlier = chain.flatMap(itemsOf)
   const own = await withoutReferences(body.input, (ids) => responses.referred(organisation, ids, 'input'))
-  const items = [
-    ...chain.flatMap(itemsOf).map((item) => ({ item, place: ['previous_response_id'], own: false })),
-    ...own,
-  ]
+  checkIds(own, earlier)
+  const items = [...earlier.map((item) => ({ item, place: ['previous_response_id'], own: false })), ...own]
   const known = await filePartsOf(items, (ids) => files.contentTypes(organisation, ids))
   return { chain, own: own.map(({ item }) => item), items, files: known }
 }
@@ -70,6 +69,19 @@ async function withoutReferences(
     if (found === undefined) throw invalidRequest(`Item with id '${item.id.slice(0, 100)}' not found`, [...place, 'id'])
     return { item: found, place: [...place, 'id'], own: false }
   })
+}
+
+/** Pages of a conversation begin after an id. @throws ApiError 400 for one that it has already. */
+function checkIds(own: readonly PlacedItem[], earlier: readonly ItemBody[]): void {
+  const ids = new Set(earlier.map(({ id }) => id))
+  for (const [index, { item }] of own.entries()) {
+    if (!item.id) continue
+    if (ids.has(item.id)) {
+      const message = `The conversation has an item with id '${item.id.slice(0, 100)}' already: leave one out`
+      throw invalidRequest(message, ['input', index, 'id'])
+    }
+    ids.add(item.id)
+  }
 }
 
 /** @throws ApiError 400 for a file of a type that no model takes. */

@@ -65,7 +65,8 @@ async function list(request: FastifyRequest, responses: Responses): Promise<Inpu
   if (last === undefined) throw noSuchResponse(id)
   const items = [...chain.slice(0, -1).flatMap(itemsOf), ...(JSON.parse(last.input) as ItemBody[])].map(toShown)
   if (query.order === 'desc') items.reverse()
-  const before = query.after === null ? -1 : items.findIndex((item) => item.id === query.after)
+  // Conversations of earlier versions may have an id several times: after the first one, pages would never end.
+  const before = query.after === null ? -1 : items.findLastIndex((item) => item.id === query.after)
   if (query.after !== null && before === -1) {
     throw invalidRequest("Invalid 'after': the response has no such item", 'after')
   }
