@@ -208,12 +208,12 @@ test.each([
 
 describe('seeds', () => {
   const seedOf = () => server.engine.works.at(-1)!.branches[0]!.sampling.seed
-  const drawn = async (path: string, seed: string) => {
+  const drawn = async (path: string, seed: string, name = 'seed') => {
     const body = JSON.stringify({ ...hello, temperature: 1, stream: false, options: { temperature: 1 } })
     const own =
       path === '/api/chat'
         ? body.replace('"options":{', `"options":{"seed":${seed},`)
-        : `{"seed":${seed},${body.slice(1)}`
+        : `{"${name}":${seed},${body.slice(1)}`
     const response = await server.post(path, own)
     expect(response.status, await response.text()).toBe(200)
     return seedOf()
@@ -222,9 +222,9 @@ describe('seeds', () => {
   test.each(['0', '1', '-1', '4294967295', '4294967296', '9007199254740991', '-9007199254740991', '9007199254740993'])(
     '%s is reduced from its digits',
     async (seed) => {
-      for (const path of [paths.chat, '/api/chat']) {
-        expect([path, await drawn(path, seed)]).toEqual([path, Number(BigInt.asUintN(32, BigInt(seed)))])
-      }
+      const reduced = Number(BigInt.asUintN(32, BigInt(seed)))
+      for (const path of [paths.chat, '/api/chat']) expect([path, await drawn(path, seed)]).toEqual([path, reduced])
+      expect(await drawn(paths.chat, seed, 'random_seed')).toBe(reduced)
     },
   )
 

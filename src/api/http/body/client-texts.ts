@@ -82,22 +82,21 @@ function* items(list: unknown): Generator<[number, Fields]> {
 export function reduceSeeds(body: unknown, text: string): void {
   if (typeof body !== 'object' || body === null) return
   const { options } = body as Fields
-  if (isRounded(body)) reduce(body, rawMember(text, 'seed')!)
-  if (isRounded(options)) reduce(options, rawMember(rawMember(text, 'options')!, 'seed')!)
+  for (const key of SEEDS) if (isRounded(body, key)) reduce(body, key, rawMember(text, key)!)
+  if (isRounded(options, 'seed')) reduce(options, 'seed', rawMember(rawMember(text, 'options')!, 'seed')!)
 }
 
-interface Seeded {
-  seed: number
-}
+/** OpenAI's name, and Mistral's. */
+const SEEDS = ['seed', 'random_seed']
 
 /** Clients draw seeds of up to 64 bits; longer numbers are invalid. */
 const MOST_DIGITS = 40
 
-function isRounded(holder: unknown): holder is Seeded {
-  const { seed } = (holder ?? {}) as Partial<Seeded>
+function isRounded(holder: unknown, key: string): holder is Fields {
+  const seed = ((holder ?? {}) as Fields)[key]
   return typeof seed === 'number' && Number.isInteger(seed) && !Number.isSafeInteger(seed)
 }
 
-function reduce(holder: Seeded, digits: string): void {
-  if (digits.length <= MOST_DIGITS && /^-?\d+$/.test(digits)) holder.seed = Number(BigInt.asUintN(32, BigInt(digits)))
+function reduce(holder: Fields, key: string, digits: string): void {
+  if (digits.length <= MOST_DIGITS && /^-?\d+$/.test(digits)) holder[key] = Number(BigInt.asUintN(32, BigInt(digits)))
 }
