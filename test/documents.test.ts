@@ -1,6 +1,7 @@
 import { createServer, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
+import { promptText } from './support/chat.ts'
 import { FakeEngine } from './support/fake-engine.ts'
 import { makePdf } from './support/pdf.ts'
 import { errorOf, jsonOf, KEY, startTestServer, type TestServer } from './support/server.ts'
@@ -256,7 +257,8 @@ describe('other APIs', () => {
     const say = (content: object[], before: object[] = []) =>
       server.post('/v1/messages', { model, max_tokens: 10, messages: [...before, { role: 'user', content }] })
     const document = { type: 'document', source, title: 'Report', citations: { enabled: false } }
-    expect(await seen(await say([document]))).toHaveLength(3)
+    expect(await seen(await say([{ ...document, context: 'Of May.' }]))).toHaveLength(3)
+    expect(promptText(engine)).toContain('<|im_start|>user\nReport\n\nOf May.\n\n[picture]')
     expect(middles(await seen(await say([{ ...document, pages: '3' }])))).toEqual([BLUE])
     const { id: file_id } = await jsonOf<{ id: string }>(await upload(threePages))
     expect(await seen(await say([{ type: 'document', source: { type: 'file', file_id } }]))).toHaveLength(3)

@@ -43,6 +43,15 @@ const weather: Anthropic.Tool = {
   input_schema: { type: 'object', properties: { city: { type: 'string' } }, required: ['city'] },
 }
 const clock: Anthropic.Tool = { name: 'clock', input_schema: { type: 'object' } }
+const found: Anthropic.SearchResultBlockParam = {
+  type: 'search_result',
+  title: 'Title',
+  source: 'https://a.example',
+  content: [
+    { type: 'text', text: 'One.' },
+    { type: 'text', text: 'Two.' },
+  ],
+}
 const called = (...names: string[]) =>
   names.map((name) => `<tool_call>\n{"name": "${name}", "arguments": {"city": "Bern"}}\n</tool_call>`)
 
@@ -160,6 +169,51 @@ describe('the conversation', () => {
       },
       turn('user', 'T\n\nD?'),
     ],
+    [
+      'documents with a context, of texts and of blocks',
+      {
+        messages: [
+          user([
+            {
+              type: 'document',
+              title: 'T',
+              context: 'C',
+              source: { type: 'text', media_type: 'text/plain', data: 'D' },
+            },
+            { type: 'document', context: 'C', source: { type: 'content', content: 'E' } },
+            {
+              type: 'document',
+              title: 'U',
+              source: {
+                type: 'content',
+                content: [
+                  { type: 'text', text: 'F' },
+                  { type: 'text', text: 'G' },
+                ],
+              },
+            },
+          ]),
+        ],
+      },
+      turn('user', 'T\n\nC\n\nDC\n\nEU\n\nF\nG'),
+    ],
+    [
+      'results of a search, of a tool',
+      {
+        tools: [clock],
+        messages: [
+          user('?'),
+          { role: 'assistant', content: [{ type: 'tool_use', id: 't1', name: 'clock', input: {} }] },
+          user([{ type: 'tool_result', tool_use_id: 't1', content: [found, found] }]),
+        ],
+      },
+      'Title\nhttps://a.example\n\nOne.\nTwo.'.repeat(2),
+    ],
+    [
+      'a result of a search, of the user',
+      { messages: [user([found, { type: 'text', text: '?' }])] },
+      turn('user', 'Title\nhttps://a.example\n\nOne.\nTwo.?'),
+    ],
   ])('%s', async (_, request, expected) => {
     expect(await rendered(request)).toContain(expected)
   })
@@ -195,18 +249,20 @@ describe('the conversation', () => {
       .toBuffer()
     const source = { type: 'base64', media_type: 'image/png', data: noise.toString('base64') } as const
     expect(source.data.length).toBeGreaterThan(200_000)
+    const chunks: Anthropic.ContentBlockSource = { type: 'content', content: [{ type: 'image', source }] }
+    const pictured: Anthropic.DocumentBlockParam = { type: 'document', source: chunks }
     await client.messages.create({
       ...fields,
       tools: [clock],
       messages: [
         user([{ type: 'image', source }]),
         { role: 'assistant', content: [{ type: 'tool_use', id: 't1', name: 'clock', input: {} }] },
-        user([{ type: 'tool_result', tool_use_id: 't1', content: [{ type: 'image', source }] }]),
+        user([{ type: 'tool_result', tool_use_id: 't1', content: [{ type: 'image', source }, pictured] }, pictured]),
       ],
     })
     const images = server.engine.works.at(-1)!.prefix.filter((part) => part.type === 'image')
-    expect(images).toHaveLength(2)
-    expect(images[1]).toEqual(images[0])
+    expect(images).toHaveLength(4)
+    for (const image of images) expect(image).toEqual(images[0])
   })
 
   test('earlier thoughts come back with their signature, and what servers of Anthropic did is skipped', async () => {
@@ -563,8 +619,30 @@ describe('errors', () => {
     ['a reply to continue', { messages: [user('Hi'), { role: 'assistant', content: 'Yes' }] }, /messages\[1\]\.role/],
     [
       'a document without a source that is known',
-      { messages: [user([{ type: 'document', source: { type: 'content', content: 'Hi' } }])] },
+      { messages: [user([{ type: 'document', source: { type: 'search', content: 'Hi' } as never }])] },
       /messages\[0\]\.content\[0\]\.source\.type/,
+    ],
+    [
+      'a document with a broken image',
+      {
+        messages: [
+          user([
+            { type: 'text', text: 'See:' },
+            {
+              type: 'document',
+              title: 'T',
+              source: {
+                type: 'content',
+                content: [
+                  { type: 'text', text: 'a' },
+                  { type: 'image', source: { type: 'base64', media_type: 'image/png', data: 'aGk=' } },
+                ],
+              },
+            },
+          ]),
+        ],
+      },
+      /messages\[0\]\.content\[1\]\.source\.content\[1\]\.source/,
     ],
     ['a tool without a schema', { tools: [{ name: 'a' }] }, /tools\[0\]\.input_schema/],
     ['a tool twice', { tools: [clock, clock] }, /tools\[1\]\.name/],

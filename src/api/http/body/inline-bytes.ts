@@ -115,12 +115,16 @@ function* inParts(content: unknown, path: Path): Generator<MediaText> {
   }
 }
 
-/** Searches a block of Anthropic's convention, which may be a tool result with its own blocks. */
-function* inBlock({ source, content }: Fields, path: Path): Generator<MediaText> {
+/** A tool result has documents, and a document images. */
+const DEEPEST_BLOCK = 2
+
+/** Searches a block of Anthropic's convention, which may have its own blocks. */
+function* inBlock({ source, content }: Fields, path: Path, depth = 0): Generator<MediaText> {
   yield* field(source, [...path, 'source'], 'data')
-  for (const [inner, { source }] of items(content, [...path, 'content'])) {
-    yield* field(source, [...inner, 'source'], 'data')
-  }
+  if (depth === DEEPEST_BLOCK) return
+  const chunks = isRecord(source) ? items(source.content, [...path, 'source', 'content']) : []
+  for (const [inner, block] of [...items(content, [...path, 'content']), ...chunks])
+    yield* inBlock(block, inner, depth + 1)
 }
 
 /** Searches a list of base64 texts, as in Ollama's requests. */

@@ -87,9 +87,7 @@ class TurnList implements Turns {
     const rest: Placed<ContentPart>[] = []
     for (const { block, at } of blocks) {
       if (block.type === 'tool_result') this.#addResult(block, at)
-      else if (block.type === 'text' || block.type === 'image' || block.type === 'document') {
-        rest.push({ block: partOf(block), at })
-      }
+      else if (isShown(block)) rest.push(...partsOf(block, at))
     }
     if (rest.length === 0) return
     if (this.#user === null) {
@@ -103,7 +101,9 @@ class TurnList implements Turns {
     const place = [...at, 'content']
     const draft = draftAt<ContentPart>(at)
     if (failed) addTo(draft, textOf('Error: '), place)
-    for (const { block, at } of blocksAt(content ?? '', place)) addTo(draft, partOf(block), at)
+    for (const placed of blocksAt(content ?? '', place)) {
+      for (const { block, at } of partsOf(placed.block, placed.at)) addTo(draft, block, at)
+    }
     this.#push({ role: 'tool', tool_call_id: id, content: contentOf(draft) }, draft.place)
   }
 
@@ -169,29 +169,48 @@ function blocksAt<Block>(content: string | readonly Block[], place: Path): Place
   return content.map((block, index) => ({ block, at: [...place, index] }))
 }
 
-function partOf(block: ResultPartBody): ContentPart {
+function isShown(block: UserBlockBody): block is Extract<UserBlockBody, ResultPartBody> {
+  return ['text', 'image', 'document', 'search_result'].includes(block.type)
+}
+
+function partsOf(block: ResultPartBody, at: Path): Placed<ContentPart>[] {
   switch (block.type) {
     case 'text':
-      return textOf(block.text)
+      return [{ block: textOf(block.text), at }]
     case 'image':
-      return imageOf(block.source)
+      return [{ block: imageOf(block.source), at }]
     case 'document':
-      return documentOf(block)
+      return documentOf(block, at)
+    case 'search_result': {
+      const { title, source, content } = block
+      return [{ block: textOf(`${title}\n${source}\n\n${content.map(({ text }) => text).join('\n')}`), at }]
+    }
     case 'tool_reference':
-      return textOf(block.tool_name)
+      return [{ block: textOf(block.tool_name), at }]
   }
 }
 
-function documentOf({ source, title, pages, page_text }: DocumentBlockBody): ContentPart {
+function documentOf({ source, title, context, pages, page_text }: DocumentBlockBody, at: Path): Placed<ContentPart>[] {
+  const about = [title, context].map((text) => (text ? `${text}\n\n` : '')).join('')
+  if (source.type === 'text') return [{ block: textOf(about + source.data), at }]
+  const head = about === '' ? [] : [{ block: textOf(about), at }]
+  if (source.type !== 'content')
+    return [...head, { block: { type: 'file', file: { ...fileOf(source), pages, page_text } }, at }]
+  const chunks = blocksAt(source.content, [...at, 'source', 'content']).flatMap((chunk, index) => [
+    ...(index === 0 ? [] : [{ block: textOf('\n'), at: chunk.at }]),
+    ...partsOf(chunk.block, chunk.at),
+  ])
+  return [...head, ...chunks]
+}
+
+function fileOf(source: ImageSourceBody) {
   switch (source.type) {
-    case 'text':
-      return textOf(title ? `${title}\n\n${source.data}` : source.data)
     case 'base64':
-      return { type: 'file', file: { file_data: source.data, pages, page_text } }
+      return { file_data: source.data }
     case 'url':
-      return { type: 'file', file: { file_url: source.url, pages, page_text } }
+      return { file_url: source.url }
     case 'file':
-      return { type: 'file', file: { file_id: source.file_id, pages, page_text } }
+      return { file_id: source.file_id }
   }
 }
 

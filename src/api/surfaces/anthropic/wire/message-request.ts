@@ -26,16 +26,29 @@ const imageSource = requests.union('MessageImageSource', 'type', [
 ])
 const imageBlock = requests.object('MessageImageBlock', { type: z.literal('image'), source: imageSource })
 
+const chunk = requests.union('MessageContentChunk', 'type', [textBlock, imageBlock])
 const documentSource = requests.union('MessageDocumentSource', 'type', [
   requests.object('PlainTextSource', { type: z.literal('text'), data: z.string() }),
+  requests.object('ContentSource', {
+    type: z.literal('content'),
+    content: z.union([z.string(), z.array(chunk).max(MOST_PARTS)]),
+  }),
   ...imageSource.options,
 ])
 const documentBlock = requests.object('MessageDocumentBlock', {
   type: z.literal('document'),
-  source: documentSource.describe('Plain text, or a PDF.'),
+  source: documentSource.describe('Texts and images, or a PDF.'),
   title: z.string().nullish(),
+  context: z.string().nullish().describe('Shown before the document, as `title` is.'),
   pages,
   page_text: pageText,
+})
+
+const searchResult = requests.object('MessageSearchResultBlock', {
+  type: z.literal('search_result'),
+  title: z.string(),
+  source: z.string(),
+  content: z.array(textBlock).max(MOST_PARTS),
 })
 
 const toolReference = requests.object('MessageToolReference', {
@@ -43,7 +56,13 @@ const toolReference = requests.object('MessageToolReference', {
   tool_name: z.string(),
 })
 
-const resultPart = requests.union('MessageResultBlock', 'type', [textBlock, imageBlock, documentBlock, toolReference])
+const resultPart = requests.union('MessageResultBlock', 'type', [
+  textBlock,
+  imageBlock,
+  documentBlock,
+  searchResult,
+  toolReference,
+])
 const toolResult = requests.object('MessageToolResultBlock', {
   type: z.literal('tool_result'),
   tool_use_id: z.string().min(1),
@@ -89,6 +108,7 @@ const userBlock = requests.union('MessageUserBlock', 'type', [
   textBlock,
   imageBlock,
   documentBlock,
+  searchResult,
   toolResult,
   serverBlock,
 ])
