@@ -279,7 +279,7 @@ test.each([
     [null, 0.5],
   ],
   ['internvl', 'A list of [7, 8, 9, 9] and <ref>b</ref><box>[[1, 2, 3, 4]]</box>', [0.5]],
-] as const)('%s: an object has its own evidence, whatever stands beside it: %s', (name, text, expected) => {
+] as const)('%s: an object has its own evidence beside what only one of both finds: %s', (name, text, expected) => {
   const at = text.indexOf('2, 3, 4]')
   fc.assert(
     fc.property(sizes, (cuts) => {

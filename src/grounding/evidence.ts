@@ -28,6 +28,11 @@ export interface AnswerEvidence {
   readonly more: number | null
 }
 
+/** How sure a model was of an answer with one place, or none. */
+export interface OnePlaceEvidence extends Pick<AnswerEvidence, 'more'> {
+  readonly place: PlaceEvidence | null
+}
+
 /** A token and what else was likely in its place: natural logarithms, and the bytes that a token prints. */
 export interface RatedToken extends Rated {
   readonly top: readonly Rated[]

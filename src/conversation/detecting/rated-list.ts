@@ -1,6 +1,6 @@
 import type { Leaf } from '../../grounding/annotation.ts'
 import type { AnswerForm } from '../../grounding/answer-form.ts'
-import type { AnswerEvidence, PlaceEvidence } from '../../grounding/evidence.ts'
+import type { OnePlaceEvidence } from '../../grounding/evidence.ts'
 import { GRID } from '../../media/coordinates.ts'
 import type { DetectionFit } from '../../models/detection-schema.ts'
 import { type BoxEvidence, boxConfidence, listComplete } from './confidence.ts'
@@ -54,11 +54,6 @@ export function rateList(
   })
   const complete = more === null ? null : listComplete({ more, listLength }, fit)
   return { labels, objects, complete, more }
-}
-
-/** Of an answer with one place, or none. */
-export interface OnePlaceEvidence extends Pick<AnswerEvidence, 'more'> {
-  readonly place: PlaceEvidence | null
 }
 
 /** @param leaf what was searched for alone; null for the answer that there is none. @returns null where the evidence is missing. */
