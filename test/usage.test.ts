@@ -4,10 +4,13 @@ import { join } from 'node:path'
 import { promisify } from 'node:util'
 import { eq } from 'drizzle-orm'
 import { afterAll, beforeAll, expect, inject, test } from 'vitest'
+import { Accounts } from '../src/accounts/accounts.ts'
+import { Database } from '../src/storage/database.ts'
 import * as tables from '../src/storage/schema.ts'
 import { TestAccounts } from './support/accounts.ts'
+import { BatchClient, chatLines } from './support/batches.ts'
 import { makePdf } from './support/pdf.ts'
-import { errorOf, startTestServer, type TestServer } from './support/server.ts'
+import { errorOf, KEY, startTestServer, type TestServer } from './support/server.ts'
 
 const model = 'service-mk1.5'
 let server: TestServer
@@ -252,6 +255,42 @@ test('a spent budget rejects the next request, and says when it resets', async (
     code: 'rate_limit_exceeded',
     message: expect.stringMatching(/^Monthly budget reached: 10 credits\. Try again in \d+ seconds\.$/),
   })
+})
+
+test('limits of the organisation default hold for the configured key, for its batches, and without a key', async () => {
+  // A database of its own: servers of other tests belong to the same organisation.
+  const environment = { DATABASE_URL: '', LOOKOUT_OLLAMA: 'on', LOOKOUT_RATE_LIMITS: 'on', LOOKOUT_BATCH_LINES: '2' }
+  const limited = await startTestServer({ environment, batches: { pollMs: 50 } })
+  const database = await Database.open({ url: null, directory: `${limited.directory}/database`, cacheDirectory: '' })
+  try {
+    const ask = () => limited.post('/v1/chat/completions', { model, messages })
+    const batches = new BatchClient(limited.url, KEY)
+    const file = await batches.upload(chatLines(1))
+    expect((await ask()).status).toBe(200)
+
+    const limits = { requestsPerMinute: { models: 7_000 }, monthlyCredits: 0, storedBytes: 0 }
+    await new Accounts(database).setLimits('default', () => limits)
+    const limit = async () => (await limited.get('/v1/models')).headers.get('x-ratelimit-limit-requests')
+    await expect.poll(limit, { timeout: 20_000 }).toBe('7000')
+
+    const refused = await ask()
+    expect([refused.status, (await errorOf(refused)).message]).toEqual([429, expect.stringMatching(/^Monthly budget/)])
+    const unkeyed = await fetch(`${limited.url}/api/chat`, {
+      method: 'POST',
+      body: JSON.stringify({ model, messages }),
+    })
+    expect([unkeyed.status, await unkeyed.json()]).toEqual([429, { error: expect.stringMatching(/^Monthly budget/) }])
+    await expect(batches.upload(chatLines(1))).rejects.toThrow(/^413 Storage quota exceeded/)
+
+    const { id } = await batches.openai.batches.create({
+      ...{ input_file_id: file, endpoint: '/v1/chat/completions', completion_window: '24h' },
+    })
+    const { errors } = await batches.outputOf(await batches.ended(id))
+    expect(errors.map(({ response }) => response?.status_code)).toEqual([429])
+  } finally {
+    await database.close()
+    await limited.close()
+  }
 })
 
 test('what a crash leaves in the journal is in the ledger after the next start, once', async () => {
