@@ -78,6 +78,7 @@ export async function openState(
   const blobs = await openBlobs(config.blobs, join(config.dataDirectory, 'spool'))
   opened.defer(() => blobs.close())
 
+  const openedAt = Date.now()
   const mediaDirectory = join(config.dataDirectory, 'media')
   const drafts = await openDrafts(mediaDirectory)
   opened.defer(async () => drafts.close())
@@ -91,7 +92,8 @@ export async function openState(
   if (own.length > 0 || config.ollama) await accounts.ensureFirstOrganisation()
   const keys = new Authenticator(database, own, clock)
   opened.defer(() => keys.close())
-  const ledger = await UsageLedger.open(database, join(config.dataDirectory, 'ledger'), logger)
+  const alone = drafts.alone ? openedAt : null
+  const ledger = await UsageLedger.open(database, join(config.dataDirectory, 'ledger'), logger, alone)
   opened.defer(() => ledger.close())
 
   const rateLimits = config.rateLimits && (await openRateLimits(config.redisUrl, config.rateLimits, clock))

@@ -282,6 +282,35 @@ describe('a batch', () => {
     expect(errors.at(-1)!.response).toMatchObject({ status_code: 401, body: { error: { message: 'Invalid API key' } } })
   })
 
+  test('with a reply of more than 32 MiB, in bytes, has an error for it', async () => {
+    server.engine.script = { texts: ['é'.repeat(17 * 2 ** 20)] }
+    const ended = await client.ended((await client.start(chatLines(1))).id, 120_000)
+    expect((await client.outputOf(ended)).errors).toMatchObject([
+      { error: { code: 'server_error', message: 'The response is larger than 32 MiB' } },
+    ])
+  }, 150_000)
+
+  test('with a reply that the database does not take has an error for it, and the other replies', async () => {
+    await database.use((queries) =>
+      queries.execute(`create function refuse_one() returns trigger language plpgsql as $$
+        begin
+          if new.custom_id = 'line-1' and not new.failed then raise 'no memory' using errcode = 'out_of_memory'; end if;
+          return new;
+        end $$;
+        create trigger refuse_one before update of result on batch_lines for each row execute function refuse_one()`),
+    )
+    try {
+      const ended = await client.ended((await client.start(chatLines(3))).id, 120_000)
+      const { output, errors } = await client.outputOf(ended)
+      expect(ids(output)).toEqual(['line-0', 'line-2'])
+      expect(errors).toMatchObject([
+        { custom_id: 'line-1', error: { code: 'server_error', message: 'The response could not be stored' } },
+      ])
+    } finally {
+      await database.use((queries) => queries.execute('drop trigger refuse_one on batch_lines'))
+    }
+  }, 150_000)
+
   test('of another organisation is not there', async () => {
     const { client: other } = await clientOf('other')
     const mine = await client.start(chatLines(1))

@@ -11,9 +11,12 @@ import sharp from 'sharp'
 import { afterAll, beforeAll, beforeEach, describe, expect, onTestFinished, test } from 'vitest'
 import type { ReadQuestion } from '../src/inference/contract/work.ts'
 import { Database } from '../src/storage/database.ts'
+import { eq } from '../src/storage/drizzle.ts'
+import * as tables from '../src/storage/schema.ts'
 import { type CameraVideo, encodeCameraVideo, plainImage } from './support/camera-video.ts'
 import { changedCard, type TemporaryCard } from './support/changed-card.ts'
 import { outcomeOf, startLookout } from './support/command-line.ts'
+import { freePort } from './support/free-port.ts'
 import { HlsCamera } from './support/hls-camera.ts'
 import { HttpCamera } from './support/http-camera.ts'
 import { readClip } from './support/read-clip.ts'
@@ -328,6 +331,29 @@ describe('a camera may', () => {
     await isRunning(client, id)
     expect(await lamp(client, id)).toEqual(['watch.event.started'])
     expect((await turns(client, id)).at(-1)).toBe('watch.online')
+  })
+
+  test('deliver nothing at first: the silence begins with the watch, and ends with the first frame', async () => {
+    const client = await newClient()
+    const port = await freePort()
+    const before = Date.now()
+    const { id } = await client.made({ source: rtsp(`rtsp://127.0.0.1:${port}/`) })
+    await isOffline(client, id, 'refused')
+    const [row] = await database.use((queries) =>
+      queries.select().from(tables.watches).where(eq(tables.watches.id, id)),
+    )
+    expect(row!.seenAt).toBeNull()
+    const after = Date.now()
+    await using _late = await RtspCamera.start(video, {}, port)
+    await isRunning(client, id)
+    const events = await client.events(id)
+    const of = (wanted: string) => events.find(({ type }) => type === wanted)!.data
+    const { from, to } = of('watch.online')
+    expect(from).toBe(of('watch.offline').from)
+    expect(Date.parse(from as string)).toBeGreaterThanOrEqual(before)
+    // What counts as silence was over before the camera was started.
+    expect(Date.parse(from as string)).toBeLessThan(after)
+    expect(Date.parse(to as string)).toBeGreaterThanOrEqual(after)
   })
 
   test('hang, and send what it had to say at once', async () => {

@@ -400,15 +400,23 @@ test('responses expire, and what they had is removed', async () => {
   await expect(client.responses.retrieve(unstored.id)).rejects.toThrow(OpenAI.NotFoundError)
 })
 
-test('a conversation that goes on keeps its beginning from expiring', async () => {
+test.each([
+  [30, 'a minute', 60_000],
+  [30, 'half a day less than the next', 29.5 * 86_400_000],
+  [0.5, 'an hour less than the next', 11 * 3_600_000],
+])('kept for %d days, a conversation that goes on keeps its beginning, which had %s', async (days, _, leftMs) => {
+  const other = await startTestServer({ environment: { LOOKOUT_RESPONSE_DAYS: String(days) } })
+  onTestFinished(() => other.close())
+  const { client, organisation } = await newOrganisation({}, other.url)
   const first = await client.responses.create({ model, input: 'Hi' })
-  const soon = new Date(Date.now() + 60_000)
+  const soon = new Date(Date.now() + leftMs)
   await accounts.database.use((queries) =>
     queries.update(tables.responses).set({ expiresAt: soon }).where(eq(tables.responses.id, first.id)),
   )
   await client.responses.create({ model, input: 'And?', previous_response_id: first.id })
-  const later = (await rows()).map(({ expiresAt }) => expiresAt.getTime())
-  expect(Math.min(...later)).toBeGreaterThan(Date.now() + 29 * 86_400_000)
+  const [earlier, newest] = (await rows(organisation)).map(({ expiresAt }) => expiresAt.getTime())
+  expect(newest).toBeGreaterThan(Date.now() + (days * 86_400_000) / 2)
+  expect(earlier).toBe(newest)
 })
 
 /** @param beside whether another server runs all the time; else one is started after the first was killed. */

@@ -2,7 +2,7 @@ import { afterAll, beforeAll, expect, inject, test } from 'vitest'
 import { newApiKey } from '../src/accounts/api-key.ts'
 import { TestAccounts } from './support/accounts.ts'
 import { CutProxy } from './support/cut-proxy.ts'
-import { startTestServer, type TestServer } from './support/server.ts'
+import { KEY, startTestServer, type TestServer } from './support/server.ts'
 import { through } from './support/services.ts'
 
 /** Unknown keys that an address may try at once when it may be a proxy's. */
@@ -62,6 +62,8 @@ test('an address that tries too many unknown keys is rejected without a database
   })
   // A malformed key and one that was looked up before need no query. A valid key still works.
   expect(await statuses(['nope', 'lk-short', unknown[0]!, key])).toEqual([401, 401, 401, 200])
+  // The key of the configuration is in no database. Here its organisation's limits have never been read.
+  expect(await statuses([KEY])).toEqual([200])
   expect(await statuses([newApiKey()])).toEqual([429])
 
   // The budget refills with time.

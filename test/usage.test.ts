@@ -1,13 +1,18 @@
 import { execFile } from 'node:child_process'
-import { appendFile, mkdir, readdir, readFile, writeFile } from 'node:fs/promises'
-import { join } from 'node:path'
+import { appendFile, mkdir, mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { dirname, join } from 'node:path'
 import { promisify } from 'node:util'
 import { eq } from 'drizzle-orm'
 import { afterAll, beforeAll, expect, inject, test } from 'vitest'
+import { Accounts } from '../src/accounts/accounts.ts'
+import { UsageLedger } from '../src/accounts/usage-ledger.ts'
+import { Database } from '../src/storage/database.ts'
 import * as tables from '../src/storage/schema.ts'
 import { TestAccounts } from './support/accounts.ts'
+import { BatchClient, chatLines } from './support/batches.ts'
 import { makePdf } from './support/pdf.ts'
-import { errorOf, startTestServer, type TestServer } from './support/server.ts'
+import { errorOf, KEY, startTestServer, type TestServer } from './support/server.ts'
 
 const model = 'service-mk1.5'
 let server: TestServer
@@ -254,27 +259,66 @@ test('a spent budget rejects the next request, and says when it resets', async (
   })
 })
 
+test('limits of the organisation default hold for the configured key, for its batches, and without a key', async () => {
+  // A database of its own: servers of other tests belong to the same organisation.
+  const environment = { DATABASE_URL: '', LOOKOUT_OLLAMA: 'on', LOOKOUT_RATE_LIMITS: 'on', LOOKOUT_BATCH_LINES: '2' }
+  const limited = await startTestServer({ environment, batches: { pollMs: 50 } })
+  const database = await Database.open({ url: null, directory: `${limited.directory}/database`, cacheDirectory: '' })
+  try {
+    const ask = () => limited.post('/v1/chat/completions', { model, messages })
+    const batches = new BatchClient(limited.url, KEY)
+    const file = await batches.upload(chatLines(1))
+    expect((await ask()).status).toBe(200)
+
+    const limits = { requestsPerMinute: { models: 7_000 }, monthlyCredits: 0, storedBytes: 0 }
+    await new Accounts(database).setLimits('default', () => limits)
+    const limit = async () => (await limited.get('/v1/models')).headers.get('x-ratelimit-limit-requests')
+    await expect.poll(limit, { timeout: 20_000 }).toBe('7000')
+
+    const refused = await ask()
+    expect([refused.status, (await errorOf(refused)).message]).toEqual([429, expect.stringMatching(/^Monthly budget/)])
+    const unkeyed = await fetch(`${limited.url}/api/chat`, {
+      method: 'POST',
+      body: JSON.stringify({ model, messages }),
+    })
+    expect([unkeyed.status, await unkeyed.json()]).toEqual([429, { error: expect.stringMatching(/^Monthly budget/) }])
+    await expect(batches.upload(chatLines(1))).rejects.toThrow(/^413 Storage quota exceeded/)
+
+    const { id } = await batches.openai.batches.create({
+      ...{ input_file_id: file, endpoint: '/v1/chat/completions', completion_window: '24h' },
+    })
+    const { errors } = await batches.outputOf(await batches.ended(id))
+    expect(errors.map(({ response }) => response?.status_code)).toEqual([429])
+  } finally {
+    await database.close()
+    await limited.close()
+  }
+})
+
+const recordOf = (organisation: string, n: number) => ({
+  traceId: `${organisation}-${n}`,
+  at: new Date().toISOString(),
+  organisation,
+  key: 'k',
+  model,
+  endpoint: 'chat',
+  status: 200,
+  finish: 'stop',
+  promptTokens: n,
+  completionTokens: 1,
+  cachedTokens: 0,
+  audioTokens: 0,
+  pages: 0,
+  latencyMs: 1,
+  credits: 2,
+})
+
 test('what a crash leaves in the journal is in the ledger after the next start, once', async () => {
   const { organisation } = await accounts.organisation()
   const crashed = await startTestServer()
   const ledger = join(crashed.directory, 'ledger')
   await mkdir(ledger, { recursive: true })
-  const record = (n: number) => ({
-    traceId: `${organisation}-${n}`,
-    at: new Date().toISOString(),
-    organisation,
-    key: 'k',
-    model,
-    endpoint: 'chat',
-    status: 200,
-    finish: 'stop',
-    promptTokens: n,
-    completionTokens: 1,
-    cachedTokens: 0,
-    audioTokens: 0,
-    latencyMs: 1,
-    credits: 2,
-  })
+  const record = (n: number) => recordOf(organisation, n)
   // The journal of a process that has ended, with one row twice and the last line cut off.
   const file = join(ledger, '999999999-000000000000001-000000000.jsonl')
   await writeFile(file, [1, 2, 2, 3].map((n) => `${JSON.stringify(record(n))}\n`).join(''))
@@ -289,4 +333,47 @@ test('what a crash leaves in the journal is in the ledger after the next start, 
   await next.close()
   expect(await readdir(ledger)).toEqual([])
   await crashed.close()
+})
+
+test('a server that starts alone writes a journal whose process id another process has by now', async () => {
+  const { organisation } = await accounts.organisation()
+  const directory = await mkdtemp(join(tmpdir(), 'lookout-ledger-'))
+  const file = join(directory, 'ledger', `${process.ppid}-000000000000001-000000000.jsonl`)
+  await mkdir(dirname(file))
+  await writeFile(file, `${JSON.stringify(recordOf(organisation, 1))}\n`)
+  const next = await startTestServer({ environment: { LOOKOUT_DATA_DIR: directory } })
+  await rowsOf(organisation, 1)
+  await next.close()
+  expect(await readdir(dirname(file))).toEqual([])
+  await rm(directory, { recursive: true })
+})
+
+test('two servers that find the same journals write them once, and go on with their own', async () => {
+  const { organisation } = await accounts.organisation()
+  const directory = await mkdtemp(join(tmpdir(), 'lookout-ledger-'))
+  const journal = (n: number, rows: readonly object[]) =>
+    writeFile(
+      join(directory, `999999999-00000000000000${n}-000000000.jsonl`),
+      rows.map((row) => `${JSON.stringify(row)}\n`).join(''),
+    )
+  await journal(1, [recordOf(organisation, 1), recordOf(organisation, 2)])
+  // Rejected by the database, and set aside.
+  await journal(2, [{ ...recordOf(organisation, 3), status: 'unknown' }])
+  await journal(3, [recordOf(organisation, 4)])
+  const logger = { error: () => {}, warn: () => {} }
+  const open = () => UsageLedger.open(accounts.database, directory, logger)
+  const ledgers = [await open(), await open(), await open()]
+  await Promise.all(ledgers.slice(1).map((ledger) => ledger.flush()))
+  for (const [index, ledger] of ledgers.entries()) {
+    ledger.record(recordOf(organisation, 10 + index))
+    await ledger.close()
+  }
+  const rows = await rowsOf(organisation, 6)
+  expect(rows.map(({ promptTokens }) => promptTokens).sort((a, b) => a - b)).toEqual([1, 2, 4, 10, 11, 12])
+  const [spent] = await accounts.database.use((queries) =>
+    queries.select().from(tables.spending).where(eq(tables.spending.organisationId, organisation)),
+  )
+  expect(spent!.credits).toBe(12)
+  expect(await readdir(directory)).toEqual(['999999999-000000000000002-000000000.jsonl.refused'])
+  await rm(directory, { recursive: true })
 })

@@ -10,7 +10,7 @@ import { readEvents } from '../src/client/event-stream.ts'
 import type { ReadQuestion } from '../src/inference/contract/work.ts'
 import { modelOverloaded } from '../src/lib/errors/errors.ts'
 import { Database } from '../src/storage/database.ts'
-import { eq } from '../src/storage/drizzle.ts'
+import { and, eq, isNull } from '../src/storage/drizzle.ts'
 import * as tables from '../src/storage/schema.ts'
 import { changedCard, type TemporaryCard } from './support/changed-card.ts'
 import { outcomeOf, startLookout } from './support/command-line.ts'
@@ -235,6 +235,29 @@ describe('events', () => {
     expect(told).toContain('watch.online undefined')
     expect(told).toContain('watch.gap stopped')
     expect((await client.changes(id)).at(-1)!.data).toMatchObject({ reason: 'gap', gaps: [{}] })
+  })
+
+  test.each([
+    ['now', (memory: object) => memory],
+    [
+      'before it kept since when',
+      ({ offlineSince: _, ...memory }: Record<string, unknown>) => ({ ...memory, isOffline: true }),
+    ],
+  ])('a watch that stops while it is offline tells the whole silence, as stored %s', async (_, stored) => {
+    const client = await newClient()
+    const { id } = await client.made()
+    await client.look(id, bright)
+    const at = async (wanted: string) => (await client.events(id)).find(({ type }) => type === wanted)?.data.from
+    await expect.poll(() => at('watch.offline')).toBeDefined()
+    await client.ask('POST', `/${id}/pause`)
+    const row = and(eq(tables.watches.id, id), isNull(tables.watches.lease))
+    const read = () => database.use((queries) => queries.select().from(tables.watches).where(row))
+    await expect.poll(async () => (await read()).length).toBe(1)
+    const memory = JSON.stringify(stored(JSON.parse((await read())[0]!.memory!)))
+    await database.use((queries) => queries.update(tables.watches).set({ memory }).where(row))
+    await client.ask('POST', `/${id}/resume`)
+    await client.look(id, bright)
+    expect(await at('watch.online')).toBe(await at('watch.offline'))
   })
 
   test('a watch tells once that its looks fail, and of the gap when they succeed again', async () => {

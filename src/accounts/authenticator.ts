@@ -7,7 +7,7 @@ import { and, eq, type SQL, sql } from '../storage/drizzle.ts'
 import * as tables from '../storage/schema.ts'
 import { AddressBudgets } from './address-budgets.ts'
 import { hashOf, isApiKey, type Scope } from './api-key.ts'
-import { ALL_SCOPES, CONFIGURED_KEY, FIRST_ORGANISATION, type Principal, STUDIO_KEY } from './principal.ts'
+import { ALL_SCOPES, CONFIGURED_KEY, FIRST_ORGANISATION, KEYLESS, type Principal, STUDIO_KEY } from './principal.ts'
 import type { Clock } from './rate-limits.ts'
 
 const { apiKeys, organisations } = tables
@@ -20,6 +20,8 @@ export interface ApiKeys {
    * @throws ApiError 503 when the database is unavailable, 429 when the address has tried too many unknown keys.
    */
   authenticate(key: string, address: string): Principal | null | Promise<Principal | null>
+  /** Who asks without a key, where that is allowed. */
+  keyless(): Principal | Promise<Principal>
 }
 
 /** Finds the owners of keys for work that is done later. */
@@ -38,12 +40,19 @@ export interface ProcessKey {
   readonly key: string
 }
 
-interface Known {
+interface Read {
+  /** When it was read from the database, by the monotonic clock. */
+  readonly since: number
+}
+
+interface Known extends Read {
   readonly principal: Principal
   /** Unix milliseconds. */
   readonly expiresAt: number
-  /** When it was read from the database, by the monotonic clock. */
-  readonly since: number
+}
+
+interface KnownLimits extends Read {
+  readonly limits: Principal['limits']
 }
 
 /** An entry up to this age is used without reading the database. */
@@ -70,6 +79,9 @@ export class Authenticator implements ApiKeys, KeyOwners {
   /** Keys that the database did not know. */
   readonly #unknown = new LRUCache<string, true>({ max: MAX_KNOWN, ttl: UNKNOWN_MS })
   readonly #pending = new Map<string, Promise<Known | null>>()
+  /** Limits of the first organisation, for keys that are in no database. None are known before the first request. */
+  #limits: KnownLimits = { limits: {}, since: -STALE_MS }
+  #pendingLimits: Promise<KnownLimits> | null = null
   /** Unix milliseconds by key id, not yet in the database. */
   readonly #lastUsed = new Map<string, number>()
   readonly #timer: NodeJS.Timeout
@@ -97,17 +109,22 @@ export class Authenticator implements ApiKeys, KeyOwners {
     const remembered = this.#known.get(hash)
     if (!remembered) {
       const own = this.#own.find((one) => timingSafeEqual(one.hash, Buffer.from(hash)))
-      if (own) return own.principal
+      if (own) return this.#limited(own.principal)
       if (!isApiKey(key) || this.#unknown.has(hash)) return null
       return this.#budgets.attempt(address, () => this.#lookUp(hash)).then((found) => this.#owner(found))
     }
-    const known = this.#refresh(hash, remembered)
+    const known = this.#refresh(remembered, OUTAGE_MS, () => this.#lookUp(hash))
     return known instanceof Promise ? known.then((found) => this.#owner(found)) : this.#owner(known)
+  }
+
+  keyless(): Principal | Promise<Principal> {
+    return this.#limited(KEYLESS)
   }
 
   async ownerOf(key: string, organisation: string): Promise<Principal | null | 'elsewhere'> {
     if (key === CONFIGURED_KEY || key === STUDIO_KEY) {
-      return this.#own.find(({ principal }) => principal.key === key)?.principal ?? 'elsewhere'
+      const own = this.#own.find(({ principal }) => principal.key === key)
+      return own ? this.#limited(own.principal) : 'elsewhere'
     }
     const row = await this.#find(and(eq(apiKeys.id, key), eq(apiKeys.organisationId, organisation))!)
     return row === null || row.expiresAt <= Date.now() ? null : row.principal
@@ -120,12 +137,28 @@ export class Authenticator implements ApiKeys, KeyOwners {
     return known.principal
   }
 
-  #refresh(hash: string, known: Known): Known | Promise<Known | null> {
+  /** A principal of the first organisation with its limits, those known last while the database is unavailable. */
+  #limited(principal: Principal): Principal | Promise<Principal> {
+    const known = this.#refresh(this.#limits, Number.POSITIVE_INFINITY, () => this.#lookUpLimits())
+    return known instanceof Promise
+      ? known.then(({ limits }) => ({ ...principal, limits }))
+      : { ...principal, limits: known.limits }
+  }
+
+  /**
+   * What is known, or what the database says by now. It is waited for only where what is known is old, and not for long.
+   * @param outageMs age up to which what is known stays valid while the database is unavailable.
+   */
+  #refresh<Value extends Read, Latest extends Value | null>(
+    known: Value,
+    outageMs: number,
+    lookUp: () => Promise<Latest>,
+  ): Value | Promise<Value | Latest> {
     const now = performance.now()
     const age = now - known.since
     if (age < FRESH_MS) return known
-    const latest = this.#lookUp(hash)
-    if (age >= OUTAGE_MS) return latest
+    const latest = lookUp()
+    if (age >= outageMs) return latest
     const latestOrKnown = latest.catch(() => known)
     if (age < STALE_MS || now - this.#failedAt < AWAY_MS) return known
     return withTimeout(PATIENCE_MS, latestOrKnown, known)
@@ -133,14 +166,34 @@ export class Authenticator implements ApiKeys, KeyOwners {
 
   /** Reads a key from the database, once for all concurrent requests. */
   #lookUp(hash: string): Promise<Known | null> {
-    return getOrMake(this.#pending, hash, () =>
-      this.#read(hash)
-        .catch((error: unknown) => {
-          this.#failedAt = performance.now()
-          throw error
-        })
-        .finally(() => this.#pending.delete(hash)),
+    return getOrMake(this.#pending, hash, () => this.#noted(this.#read(hash)).finally(() => this.#pending.delete(hash)))
+  }
+
+  #lookUpLimits(): Promise<KnownLimits> {
+    this.#pendingLimits ??= this.#noted(this.#readLimits()).finally(() => {
+      this.#pendingLimits = null
+    })
+    return this.#pendingLimits
+  }
+
+  /** Takes note of a read that fails. */
+  #noted<Result>(reading: Promise<Result>): Promise<Result> {
+    return reading.catch((error: unknown) => {
+      this.#failedAt = performance.now()
+      throw error
+    })
+  }
+
+  async #readLimits(): Promise<KnownLimits> {
+    const since = performance.now()
+    const [row] = await this.#database.use((queries) =>
+      queries
+        .select({ limits: organisations.limits })
+        .from(organisations)
+        .where(eq(organisations.id, FIRST_ORGANISATION)),
     )
+    this.#limits = { limits: row?.limits ?? {}, since }
+    return this.#limits
   }
 
   async #read(hash: string): Promise<Known | null> {

@@ -21,7 +21,7 @@ export const FIRST_ORGANISATION = 'default'
 
 export const ALL_SCOPES: ReadonlySet<Scope> = new Set(SCOPES)
 
-/** Who asks without a key, where that is allowed. */
+/** Who asks without a key, where that is allowed, before the limits of the organisation are known. */
 export const KEYLESS: Principal = {
   organisation: FIRST_ORGANISATION,
   key: NO_KEY,

@@ -69,14 +69,16 @@ export class UsageLedger {
     this.#timer.unref()
   }
 
+  /** @param alone Unix milliseconds at which no other server had the directory; null where another one may have. */
   static async open(
     database: Database,
     directory: string,
     logger: Pick<Logger, 'error' | 'warn'>,
+    alone: number | null = null,
   ): Promise<UsageLedger> {
     await mkdir(directory, { recursive: true, mode: 0o700 })
     const names = (await readdir(directory)).filter((name) => name.endsWith('.jsonl')).sort()
-    const left = names.filter((name) => !belongsToOther(name)).map((name) => join(directory, name))
+    const left = names.filter((name) => isLeft(name, alone)).map((name) => join(directory, name))
     return new UsageLedger(database, directory, logger, left)
   }
 
@@ -114,16 +116,24 @@ export class UsageLedger {
   async #flushAll(): Promise<void> {
     this.#closeJournal()
     while (this.#closed.length > 0) {
-      const path = this.#closed[0]!
-      const lines = (await readFile(path, 'utf8')).split('\n')
-      if (await this.#insert(lines)) await rm(path, { force: true })
-      else await rename(path, `${path}.refused`)
+      await this.#writeJournal(this.#closed[0]!)
       this.#closed.shift()
     }
     const unwritten = this.#unwritten
     if (unwritten.length > 0) {
       await this.#insert(unwritten)
       this.#unwritten = this.#unwritten.slice(unwritten.length)
+    }
+  }
+
+  /** A journal that is not there was written by another server, which found it left by the same one. */
+  async #writeJournal(path: string): Promise<void> {
+    try {
+      const lines = (await readFile(path, 'utf8')).split('\n')
+      if (await this.#insert(lines)) await rm(path, { force: true })
+      else await rename(path, `${path}.refused`)
+    } catch (error) {
+      if ((error as NodeJS.ErrnoException).code !== 'ENOENT') throw error
     }
   }
 
@@ -170,10 +180,10 @@ export class UsageLedger {
   }
 }
 
-/** Whether a journal belongs to another process that is still running. */
-function belongsToOther(name: string): boolean {
-  const pid = Number.parseInt(name, 10)
-  return pid > 0 && pid !== process.pid && isAlive(pid)
+/** Whether no running server has a journal. Ids of processes come again, and mean nothing across containers. */
+function isLeft(name: string, alone: number | null): boolean {
+  const [pid, openedAt] = name.split('-').map(Number)
+  return (alone !== null && (openedAt! < alone || pid === process.pid)) || !isAlive(pid!)
 }
 
 /** A crash may cut off the last line of a journal. Its request had no response yet, so the line is skipped. */

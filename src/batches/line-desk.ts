@@ -1,3 +1,4 @@
+import { sumOf } from '../lib/sum.ts'
 import type { Database, Transaction } from '../storage/database.ts'
 import { and, eq, gt, type SQL, sql } from '../storage/drizzle.ts'
 import * as tables from '../storage/schema.ts'
@@ -29,10 +30,13 @@ export interface HeldLine {
 }
 
 export interface LineResult extends HeldLine {
+  readonly customId: string
   /** The line of the output. */
   readonly result: string
   readonly failed: boolean
 }
+
+export const bytesOf = ({ result }: Pick<LineResult, 'result'>) => Buffer.byteLength(result)
 
 export interface KeptLine extends Pick<TakenLine, 'position' | 'customId'> {
   readonly result: string | null
@@ -112,25 +116,28 @@ export class LineDesk {
 
   /** Keeps results of one batch. When it resolves, they are durable. Those whose leases are lost are dropped. */
   async keepResults(id: string, results: readonly LineResult[]): Promise<void> {
-    await this.#database.transaction(async (transaction) => {
-      const values = results.map(
-        ({ position, result, failed }) => sql`(${position}::integer, ${result}::text, ${failed}::boolean)`,
-      )
-      const { rows } = await transaction.execute<{ failed: boolean }>(sql`
+    await this.#database.transaction(
+      async (transaction) => {
+        const values = results.map(
+          ({ position, result, failed }) => sql`(${position}::integer, ${result}::text, ${failed}::boolean)`,
+        )
+        const { rows } = await transaction.execute<{ failed: boolean }>(sql`
         update batch_lines set result = kept.result, failed = kept.failed, lease = null, leased_until = null
         from (values ${sql.join(values, sql`, `)}) as kept (position, result, failed)
         where batch_id = ${id} and batch_lines.position = kept.position
           and batch_lines.lease = ${this.#owner} and batch_lines.result is null
         returning batch_lines.failed`)
-      if (rows.length === 0) return
-      const failed = rows.filter((row) => row.failed).length
-      await transaction.execute(sql`
+        if (rows.length === 0) return
+        const failed = rows.filter((row) => row.failed).length
+        await transaction.execute(sql`
         update batches set completed = completed + ${rows.length - failed}, failed = failed + ${failed}
         where id = ${id}`)
-      await transaction.execute(sql`
+        await transaction.execute(sql`
         update batches set status = 'finalizing', ending = 'completed', finalizing_at = now()
         where id = ${id} and status = 'in_progress' and completed + failed >= total`)
-    })
+      },
+      sumOf(results, bytesOf),
+    )
   }
 
   /** Whether some line of a batch that ends is still being run, here or elsewhere. If not, no line gets a result any more. */

@@ -53,7 +53,7 @@ const QUICK_MS = 500
 const MOST_WAITING = 500
 /** How long they wait before they are given back: another server may have a place for them. */
 const GIVE_BACK_MS = 2_000
-/** Larger ones are errors: a database takes no value of any size. */
+/** Larger ones, in UTF-8, are errors: a database takes no value of any size. */
 const MOST_RESULT_BYTES = 32 * 2 ** 20
 /** Statuses of an overloaded model: 503, and in Anthropic's shape 529. */
 const UNAVAILABLE: ReadonlySet<number> = new Set([503, 529])
@@ -276,7 +276,7 @@ export class LineRunner {
     else if (outcome === 'unavailable') await desk.lines.rest(batch, line, pauseMs)
     else {
       pauses.end(batch)
-      await this.#results.keep({ batch, position: line.position, ...outcome })
+      await this.#results.keep({ batch, position: line.position, customId: line.customId, ...outcome })
     }
   }
 
@@ -308,7 +308,7 @@ export class LineRunner {
       return 'unavailable'
     }
     const result = resultLine(customId, response)
-    if (result.length > MOST_RESULT_BYTES)
+    if (Buffer.byteLength(result) > MOST_RESULT_BYTES)
       return failed(`The response is larger than ${MOST_RESULT_BYTES / 2 ** 20} MiB`)
     return { result, failed: response.status >= 300 }
   }

@@ -1,8 +1,13 @@
 import { setTimeout as delay } from 'node:timers/promises'
 import { ApiError } from '../lib/errors/errors.ts'
-import type { LineDesk, LineResult } from './line-desk.ts'
+import { sumOf } from '../lib/sum.ts'
+import { StorageFullError } from '../storage/storage-full.ts'
+import { bytesOf, type LineDesk, type LineResult } from './line-desk.ts'
+import { errorLine } from './output-writer.ts'
 
 const PAUSE_MS = 1_000
+/** How often a result is tried again that the database does not take, while it does other work. */
+const MOST_TRIES = 3
 /** How long a result waits for others that come soon after it. Its line has made place for the next one by then. */
 const GATHER_MS = 50
 /** Results in one statement, unless one result alone has more bytes. */
@@ -14,7 +19,7 @@ const MOST_WAITING_BYTES = 4 * BYTES_AT_ONCE
 
 /** Writes results to the database: those together that come within a moment, or while others are being written. */
 export class ResultKeeper {
-  readonly #lines: Pick<LineDesk, 'keepResults'>
+  readonly #lines: Pick<LineDesk, 'keepResults' | 'renew'>
   readonly #stopping: AbortSignal
   #waiting: LineResult[] = []
   /** Rows of all results that are not written yet. */
@@ -27,7 +32,7 @@ export class ResultKeeper {
   #hurry = new AbortController()
 
   /** @param stopping ends waiting for a database that is away. */
-  constructor(lines: Pick<LineDesk, 'keepResults'>, stopping: AbortSignal) {
+  constructor(lines: Pick<LineDesk, 'keepResults' | 'renew'>, stopping: AbortSignal) {
     this.#lines = lines
     this.#stopping = stopping
   }
@@ -40,7 +45,7 @@ export class ResultKeeper {
   keep(result: LineResult): Promise<void> {
     this.#waiting.push(result)
     this.#rows++
-    this.#bytes += result.result.length
+    this.#bytes += bytesOf(result)
     this.#next ??= this.#writeNext(this.#writing)
     if (this.isFull) this.#hurry.abort()
     return this.#next
@@ -71,34 +76,56 @@ export class ResultKeeper {
       }
     } finally {
       this.#rows -= results.length
-      for (const { result } of results) this.#bytes -= result.length
+      this.#bytes -= sumOf(results, bytesOf)
     }
   }
 
-  /** Until they are kept: they are dropped only when their leases are lost, or when this server stops first. */
+  /**
+   * Until they are kept: they are dropped only when their leases are lost, or when this server stops first. One that the
+   * database does not take again and again, though it is there and has room, becomes an error.
+   */
   async #persist(id: string, results: readonly LineResult[]): Promise<void> {
-    for (;;) {
+    for (let tries = 0; ; ) {
       try {
         return await this.#lines.keepResults(id, results)
       } catch (error) {
         if (!(error instanceof ApiError) || this.#stopping.aborted) throw error
-        await delay(PAUSE_MS, undefined, { signal: this.#stopping, ref: false })
+        if (!(error instanceof StorageFullError)) tries++
+        if (tries > MOST_TRIES) break
+        await this.#databaseBack(results)
       }
     }
+    for (const one of results) await this.#persist(id, [results.length > 1 ? one : withoutResult(one)])
   }
+
+  /** Waits until the database does other work, also if a statement that was given up still keeps it busy. */
+  async #databaseBack(results: readonly LineResult[]): Promise<void> {
+    for (let isBack = false; !isBack; ) {
+      await delay(PAUSE_MS, undefined, { signal: this.#stopping, ref: false })
+      isBack = await this.#lines.renew(results).then(
+        () => true,
+        () => false,
+      )
+    }
+  }
+}
+
+function withoutResult({ result: _, ...line }: LineResult): LineResult {
+  return { ...line, result: errorLine(line.customId, 'server_error', 'The response could not be stored'), failed: true }
 }
 
 function* partsOf(results: readonly LineResult[]): Generator<readonly LineResult[], void, void> {
   let part: LineResult[] = []
   let bytes = 0
   for (const result of results) {
-    if (part.length > 0 && (part.length === ROWS_AT_ONCE || bytes + result.result.length > BYTES_AT_ONCE)) {
+    const own = bytesOf(result)
+    if (part.length > 0 && (part.length === ROWS_AT_ONCE || bytes + own > BYTES_AT_ONCE)) {
       yield part
       part = []
       bytes = 0
     }
     part.push(result)
-    bytes += result.result.length
+    bytes += own
   }
   if (part.length > 0) yield part
 }

@@ -17,8 +17,6 @@ const MOST_CHAINED = 100
 const MOST_CHAIN_BYTES = 4 * 2 ** 20
 const SWEEP_MS = 600_000
 const SWEPT_AT_ONCE = 100
-/** A conversation that goes on keeps its responses. Their expiry is moved no more often than this. */
-const EXPIRY_STEP = sql.raw(`interval '1 day'`)
 
 /** A response as it is stored. */
 export type StoredResponse = Readonly<
@@ -184,12 +182,13 @@ export class Responses {
           .insert(responseFiles)
           .values([...ids.values()].map((fileId) => ({ organisationId: organisation, responseId: id, fileId })))
       }
+      // A conversation that goes on keeps its beginning: none of it may end before its newest response.
       if (chain.length > 0) {
         const earlier = chain.map((response) => response.id)
         await transaction
           .update(responses)
           .set({ expiresAt })
-          .where(and(among(organisation, earlier), lt(responses.expiresAt, sql`${expiresAt} - ${EXPIRY_STEP}`)))
+          .where(and(among(organisation, earlier), lt(responses.expiresAt, expiresAt)))
       }
       return bytes
     })

@@ -6,7 +6,7 @@ import { drizzle, type NodePgDatabase, type SQL } from './drizzle.ts'
 import { PathSocket } from './embedded/address.ts'
 import { EmbeddedDatabase, EmbeddedDatabaseError } from './embedded/embedded-database.ts'
 import { migrate } from './migrate.ts'
-import { isFull, storageFull } from './storage-full.ts'
+import { isFull, StorageFullError } from './storage-full.ts'
 
 /** Everything but transactions: only `Database.transaction` starts one. */
 export type Queries = Omit<NodePgDatabase, 'transaction'>
@@ -34,6 +34,8 @@ export interface DatabaseOptions {
  */
 const CONNECT_TIMEOUT_MS = 4_000
 const QUERY_TIMEOUT_MS = 4_000
+/** Time that a statement gets for what it writes: more than ten times what the embedded database takes. */
+const MS_PER_BYTE = 1_000 / 2 ** 20
 /** Covers all steps of a schema upgrade, and waiting for another server that is doing one. */
 const MIGRATION_TIMEOUT_MS = 600_000
 /** Time for connections to close cleanly; the database may hang. */
@@ -55,9 +57,16 @@ export class Database {
   readonly #queries: Queries
   readonly #embedded: EmbeddedDatabase | null
   readonly #sockets: ReadonlySet<Socket>
+  readonly #queryTimeoutMs: number
 
-  private constructor(pool: pg.Pool, embedded: EmbeddedDatabase | null, sockets: ReadonlySet<Socket>) {
+  private constructor(
+    pool: pg.Pool,
+    queryTimeoutMs: number,
+    embedded: EmbeddedDatabase | null,
+    sockets: ReadonlySet<Socket>,
+  ) {
     this.#pool = pool
+    this.#queryTimeoutMs = queryTimeoutMs
     this.#queries = drizzle(pool)
     this.#embedded = embedded
     this.#sockets = sockets
@@ -78,17 +87,18 @@ export class Database {
       connectionTimeoutMillis: options.connectTimeoutMs ?? CONNECT_TIMEOUT_MS,
       keepAlive: true,
     }
+    const queryTimeoutMs = options.queryTimeoutMs ?? QUERY_TIMEOUT_MS
     const pool = new pg.Pool({
       ...connection,
       max: embedded ? EMBEDDED_CONNECTIONS : CONNECTIONS,
-      query_timeout: options.queryTimeoutMs ?? QUERY_TIMEOUT_MS,
+      query_timeout: queryTimeoutMs,
     })
     // An idle connection that breaks needs no handling: the next query opens another. But the pool listens to idle
     // connections only. When one breaks between two statements of a transaction, its next statement fails, and its
     // 'error' event would end the process if nothing listened.
     pool.on('error', () => {})
     pool.on('connect', (client) => client.on('error', () => {}))
-    const database = new Database(pool, embedded, sockets)
+    const database = new Database(pool, queryTimeoutMs, embedded, sockets)
     try {
       await embedded?.ensure()
       const upgrade = () => migrate({ ...connection, query_timeout: MIGRATION_TIMEOUT_MS })
@@ -118,7 +128,8 @@ export class Database {
   async #translated(error: unknown): Promise<unknown> {
     if (error instanceof ApiError || !isUnavailable(error)) return error
     // An embedded database that cannot write its log ends without a word.
-    if (isFull(codeOf(error)) || (await this.#embedded?.isDiskFull())) return storageFull('the database', error)
+    if (isFull(codeOf(error)) || (await this.#embedded?.isDiskFull()))
+      return new StorageFullError('the database', error)
     return serviceUnavailable('The database is not responding; try again later', RETRY_AFTER_S, error)
   }
 
@@ -137,14 +148,20 @@ export class Database {
     }
   }
 
-  /** Runs work in a transaction: all or nothing. @throws ApiError 503 like `use`. */
-  transaction<Result>(work: (transaction: Transaction) => Promise<Result>): Promise<Result> {
+  /**
+   * Runs work in a transaction: all or nothing.
+   * @param bytes that it writes, where they are many: its statements get more time.
+   * @throws ApiError 503 like `use`.
+   */
+  transaction<Result>(work: (transaction: Transaction) => Promise<Result>, bytes = 0): Promise<Result> {
+    const timeoutMs = this.#queryTimeoutMs + Math.ceil(bytes * MS_PER_BYTE)
     return this.use(async () => {
       const client = await this.#pool.connect()
+      const patient = withTimeLimit(client, timeoutMs)
       try {
-        await client.query('begin')
-        const result = await work(drizzle(client))
-        await client.query('commit')
+        await patient.query({ text: 'begin' })
+        const result = await work(drizzle(patient))
+        await patient.query({ text: 'commit' })
         client.release()
         return result
       } catch (error) {
@@ -167,6 +184,13 @@ export class Database {
     await ended
     await this.#embedded?.close()
   }
+}
+
+/** A client whose statements may take as long. Drizzle has no option for that, and passes on what the driver is given. */
+function withTimeLimit(client: pg.PoolClient, query_timeout: number): pg.PoolClient {
+  const limit = { query_timeout }
+  const query = (config: pg.QueryConfig, values?: unknown[]) => client.query({ ...config, ...limit }, values)
+  return Object.create(client, { query: { value: query } })
 }
 
 /** SQLSTATEs of connection errors (08), deadlocks (40), lack of resources (53), shutdown (57P), system errors (58) and timeouts. */

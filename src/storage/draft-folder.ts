@@ -5,7 +5,7 @@ import { setTimeout as delay } from 'node:timers/promises'
 import { serviceUnavailable } from '../lib/errors/errors.ts'
 import type { Draft } from './blob-store.ts'
 import { FolderLock, LOCK_FILE } from './folder-lock.ts'
-import { isFull, storageFull } from './storage-full.ts'
+import { isFull, StorageFullError } from './storage-full.ts'
 
 const RETRY_AFTER_S = 30
 /** How long to wait for another server that holds the folder exclusively to clear it. */
@@ -140,7 +140,7 @@ async function withRoom<Result>(work: () => Promise<Result>): Promise<Result> {
     return await work()
   } catch (error) {
     const { code } = error as NodeJS.ErrnoException
-    if (isFull(code)) throw storageFull('files', error)
+    if (isFull(code)) throw new StorageFullError('files', error)
     if (!FAILING.includes(code ?? '')) throw error
     throw serviceUnavailable('The server cannot store the file; try again later', RETRY_AFTER_S, error)
   }

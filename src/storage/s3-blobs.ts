@@ -4,7 +4,7 @@ import type { S3ServiceException } from '@aws-sdk/client-s3'
 import { serviceUnavailable } from '../lib/errors/errors.ts'
 import type { BlobStore } from './blob-store.ts'
 import { openDrafts } from './draft-folder.ts'
-import { storageFull } from './storage-full.ts'
+import { StorageFullError } from './storage-full.ts'
 
 /** A younger object may belong to another server on the same bucket that has not written its row yet. */
 const YOUNG_MS = 3_600_000
@@ -106,6 +106,6 @@ export async function openS3Blobs(url: URL, folder: string): Promise<BlobStore> 
 function fail(error: unknown): never {
   if (error instanceof Error && error.name === 'AbortError') throw error
   const status = (error as S3ServiceException | null)?.$metadata?.httpStatusCode
-  if (status === INSUFFICIENT_STORAGE) throw storageFull('files', error)
+  if (status === INSUFFICIENT_STORAGE) throw new StorageFullError('files', error)
   throw serviceUnavailable('The file store is not responding; try again later', RETRY_AFTER_S, error)
 }

@@ -1,4 +1,4 @@
-import { type ApiError, serviceUnavailable } from '../lib/errors/errors.ts'
+import { ApiError } from '../lib/errors/errors.ts'
 
 const RETRY_AFTER_S = 30
 
@@ -10,10 +10,10 @@ export function isFull(code: string | undefined): boolean {
 }
 
 /** The disk is full, which only the operator can change: clients learn it, and the log names what has no room. */
-export function storageFull(what: 'the database' | 'files', cause: unknown): ApiError {
-  return serviceUnavailable(
-    `The server's storage is full: it has no room for ${what}; try again later`,
-    RETRY_AFTER_S,
-    cause,
-  )
+export class StorageFullError extends ApiError {
+  constructor(what: 'the database' | 'files', cause: unknown) {
+    super(`The server's storage is full: it has no room for ${what}; try again later`, {
+      ...{ status: 503, type: 'server_error', retryAfter: RETRY_AFTER_S, cause },
+    })
+  }
 }

@@ -47,7 +47,8 @@ export interface HeldProgress extends Progress {
 export interface Told {
   readonly events: readonly EventDraft[]
   readonly memory: string
-  readonly seenAt: number
+  /** As in `Progress`. */
+  readonly seenAt: number | null
   /** The frame of the look; null where there was none. */
   readonly frame: FrameAbout | null
   /** The bytes to keep of it, for events that start, or why there is no room for them; null where none are wanted. */
@@ -165,7 +166,7 @@ export class WatchDesk {
       const last = await this.#log.append(transaction, { ...watch, seq }, told.events, { frame, fileId, fileError })
       await transaction
         .update(watches)
-        .set({ seq: last, memory, seenAt: new Date(told.seenAt) })
+        .set({ seq: last, memory, ...(told.seenAt !== null && { seenAt: new Date(told.seenAt) }) })
         .where(eq(watches.id, watch.id))
       return last
     })

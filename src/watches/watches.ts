@@ -280,7 +280,7 @@ function shown(queries: Queries) {
 function toWatch({ row, webhook, pending, isHeld }: Awaited<ReturnType<typeof shown>>[number]): Watch {
   const { id, createdAt, paused, seq } = row
   const settings: WatchSettings = JSON.parse(row.settings)
-  const { isOffline } = readMemory(row.memory, [], { at: 0, time: 0 })
+  const isOffline = readMemory(row.memory, [], { at: 0, time: 0 }).offlineSince !== null
   const hook = webhook && {
     url: webhook.url,
     types: webhook.types as EventType[],

@@ -22,3 +22,14 @@ test('a process that ends between answering and being asked is followed by the n
   onTestFinished(() => database.close())
   expect(await database.execute(sql`select 1 as one`)).toEqual([{ one: 1 }])
 })
+
+test('a transaction that writes much gets more time', async () => {
+  const directory = await mkdtemp(join(tmpdir(), 'lookout-hand-over-'))
+  onTestFinished(() => rm(directory, { recursive: true, force: true, maxRetries: 5 }))
+  const options = { url: null, directory, cacheDirectory: cacheDirectory(), queryTimeoutMs: 50 }
+  const database = await Database.open(options)
+  onTestFinished(() => database.close())
+  const sleep = (bytes?: number) => database.transaction((queries) => queries.execute(sql`select pg_sleep(1)`), bytes)
+  await expect(sleep()).rejects.toMatchObject({ status: 503 })
+  await expect(sleep(600 * 2 ** 20)).resolves.toMatchObject({ rowCount: 1 })
+})

@@ -5,21 +5,32 @@
 
 /** Whole messages of a connection, in groups that must reach the session without another connection's in between. */
 export class FrontendMessages {
-  #buffer: Buffer = Buffer.alloc(0)
+  /** What has come of the next message. Its chunks are joined once: a message may have a thousand. */
+  #chunks: Buffer[] = []
+  #bytes = 0
+  /** Bytes before which it cannot be complete. */
+  #wanted = 0
   #group: Buffer[] = []
   #started = false;
 
   /** What the bytes that came complete: `startup`, `ssl` (a request for encryption), `cancel`, `end`, or groups. */
   *push(bytes: Buffer): Generator<FrontendEvent, void, void> {
-    this.#buffer = this.#buffer.length === 0 ? bytes : Buffer.concat([this.#buffer, bytes])
+    if (this.#bytes === 0) this.#chunks = []
+    this.#chunks.push(bytes)
+    this.#bytes += bytes.length
     for (;;) {
       const head = this.#started ? 1 : 0
-      if (this.#buffer.length < head + 4) return
-      const length = head + this.#buffer.readInt32BE(head)
+      this.#wanted = Math.max(this.#wanted, head + 4)
+      if (this.#bytes < this.#wanted) return
+      const buffer = this.#joined()
+      const length = head + buffer.readInt32BE(head)
       if (length < head + 4 || length > MAX_MESSAGE_BYTES) throw new Error(`A message of ${length} bytes`)
-      if (this.#buffer.length < length) return
-      const message = this.#buffer.subarray(0, length)
-      this.#buffer = this.#buffer.subarray(length)
+      this.#wanted = length
+      if (this.#bytes < length) return
+      const message = buffer.subarray(0, length)
+      this.#chunks = [buffer.subarray(length)]
+      this.#bytes -= length
+      this.#wanted = 0
       if (!this.#started) {
         const code = length >= 8 ? message.readInt32BE(4) : 0
         if (code === SSL_REQUEST || code === GSS_REQUEST) yield { type: 'ssl' }
@@ -40,6 +51,11 @@ export class FrontendMessages {
       yield { type: 'group', bytes: new Uint8Array(Buffer.concat(this.#group)) }
       this.#group = []
     }
+  }
+
+  #joined(): Buffer {
+    if (this.#chunks.length > 1) this.#chunks = [Buffer.concat(this.#chunks)]
+    return this.#chunks[0]!
   }
 }
 

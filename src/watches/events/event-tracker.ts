@@ -88,7 +88,7 @@ export class EventTracker {
   }
 
   get isOffline(): boolean {
-    return this.#memory.isOffline
+    return this.#memory.offlineSince !== null
   }
 
   progress(now: Moment): Progress {
@@ -101,7 +101,12 @@ export class EventTracker {
     const { moment, answers } = finding
     const gap = this.#gapBefore(watch, finding)
     const events: EventDraft[] = []
-    if (this.isOffline) events.push(onlineEvent({ from: this.#lastTick?.time ?? moment.time, to: moment.time }))
+    const { offlineSince } = this.#memory
+    if (offlineSince !== null) {
+      // Memories of earlier versions do not say since when.
+      const from = Math.min(offlineSince, this.#lastTick?.time ?? offlineSince)
+      events.push(onlineEvent({ from, to: moment.time }))
+    }
     if (gap !== null && (this.#wasStopped || !this.isOffline)) {
       events.push(gapEvent(gap, this.#wasStopped ? 'stopped' : finding.after))
     }
@@ -115,7 +120,7 @@ export class EventTracker {
       if (next.isSuppressed && !before.isSuppressed) events.push(suppressedEvent(next, seen))
     }
     if (finding.lag !== null && !this.#memory.isLagging) events.push(laggingEvent(finding.lag))
-    const condition = { isOffline: false, isFailed: false, isLagging: finding.lag !== null }
+    const condition = { offlineSince: null, isFailed: false, isLagging: finding.lag !== null }
     const memory = { ...condition, tracked: steps.map(({ next }) => next) }
     if (events.length > 0) await this.#tell(watch, events, memory, finding)
     this.suppressed += steps.filter(({ next, before }) => next.isSuppressed && !before.isSuppressed).length
@@ -179,8 +184,9 @@ export class EventTracker {
   /** Tells that no frames come, and why. @param last when the last one came. */
   async tellSilence(watch: HeldWatch, last: Moment, reason: string): Promise<void> {
     await this.#makeSure(watch, last)
-    const memory = { ...this.#memory, isOffline: true }
-    await this.#tell(watch, [offlineEvent(this.#lastTick ?? last, reason)], memory, null)
+    const since = this.#lastTick ?? last
+    const memory = { ...this.#memory, offlineSince: since.time }
+    await this.#tell(watch, [offlineEvent(since, reason)], memory, null)
     this.#memory = memory
   }
 
@@ -221,7 +227,7 @@ export class EventTracker {
     const told = {
       ...{ events, picture, frame: finding?.about ?? null },
       memory: storedMemory(memory, now ?? { at: performance.now(), time: Date.now() }),
-      seenAt: now?.time ?? Date.now(),
+      seenAt: now?.time ?? null,
     }
     await this.#store(watch, () => this.#options.desk.tell(watch, told))
     for (const { type } of events) this.#options.meter?.eventTold(type)

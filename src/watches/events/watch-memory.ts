@@ -4,8 +4,8 @@ import { type EventState, IDLE, type Moment } from './event-state.ts'
 
 /** What clients have been told of the watch itself, and holds. */
 interface Condition {
-  /** No frames come. */
-  readonly isOffline: boolean
+  /** Since when no frames come, in Unix milliseconds; null while they do. */
+  readonly offlineSince: number | null
   /** Looks fail. */
   readonly isFailed: boolean
   /** Looks take too long. */
@@ -32,6 +32,8 @@ export interface Tracked {
 
 /** The stored form, by the names of questions. */
 interface Stored extends Partial<Condition> {
+  /** Whether no frames come, of a watch that has not kept since when. */
+  readonly isOffline?: boolean
   readonly questions: Readonly<Record<string, StoredQuestion>>
 }
 
@@ -82,7 +84,8 @@ export function readMemory(text: string | null, questions: readonly WatchQuestio
     return { ...newlyTracked(question), state: kept, happening }
   })
   const { isOffline = false, isFailed = false, isLagging = false } = stored ?? {}
-  return { isOffline, isFailed, isLagging, tracked }
+  const { offlineSince = isOffline ? now.time : null } = stored ?? {}
+  return { offlineSince, isFailed, isLagging, tracked }
 }
 
 /** @returns the memory with other questions, and the questions with events that their change ends. */

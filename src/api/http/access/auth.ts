@@ -1,7 +1,7 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import type { Scope } from '../../../accounts/api-key.ts'
 import type { ApiKeys } from '../../../accounts/authenticator.ts'
-import { KEYLESS, type Principal } from '../../../accounts/principal.ts'
+import type { Principal } from '../../../accounts/principal.ts'
 import { ApiError, invalidRequest } from '../../../lib/errors/errors.ts'
 import { obstacleOf } from './local-request.ts'
 
@@ -46,8 +46,11 @@ export function requireApiKey(app: FastifyInstance, keys: ApiKeys): void {
   app.addHook('onRequest', (request, reply, done) => {
     if (open.has(request.routeOptions.url)) return done()
     const key = bearerKey(request.headers.authorization) ?? otherKey(request)
-    if (key === null && request.routeOptions.config.keyless) return done(admitLocal(request))
-    const principal = key === null ? null : keys.authenticate(key, request.socket.remoteAddress ?? '')
+    const isKeyless = key === null && request.routeOptions.config.keyless === true
+    const refusal = isKeyless ? refusalOf(request) : null
+    if (refusal !== null) return done(refusal)
+    const address = request.socket.remoteAddress ?? ''
+    const principal = isKeyless ? keys.keyless() : key === null ? null : keys.authenticate(key, address)
     if (!(principal instanceof Promise)) return done(admit(request, reply, principal))
     principal.then(
       (found) => done(admit(request, reply, found)),
@@ -56,17 +59,14 @@ export function requireApiKey(app: FastifyInstance, keys: ApiKeys): void {
   })
 }
 
-/** @returns the error to reject the request with, if any. */
-function admitLocal(request: FastifyRequest): ApiError | undefined {
+/** Why a request without a key is not answered where others are; null if it is. */
+function refusalOf(request: FastifyRequest): ApiError | null {
   const obstacle = obstacleOf(request)
-  if (obstacle !== null) {
-    return new ApiError(`Without a key, only requests from this machine are answered, and ${obstacle}`, {
-      status: 401,
-      type: 'authentication_error',
-    })
-  }
-  request.principal = KEYLESS
-  return undefined
+  if (obstacle === null) return null
+  return new ApiError(`Without a key, only requests from this machine are answered, and ${obstacle}`, {
+    status: 401,
+    type: 'authentication_error',
+  })
 }
 
 /** @returns the error to reject the request with, if any. */
