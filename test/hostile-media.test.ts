@@ -255,6 +255,24 @@ describe('videos', () => {
     }
   })
 
+  it.each([true, false])(
+    'an MP4 whose edit list shows a part of it: only that is seen (index first: %s)',
+    async (indexFirst) => {
+      const frames = Array.from({ length: 100 }, (_, i) => (i < 40 || i >= 60 ? noise(i) : pixels(320, 192, 4 * i)))
+      const whole = await makeVideo({ format: 'mp4', frames, interval: 10, indexFirst })
+      const edit = whole.indexOf('elst') + 12
+      // The length is in milliseconds, and the start in units of the track, whose header says how many are a second.
+      whole.writeUInt32BE(2000, edit)
+      const second = whole.readUInt32BE(whole.indexOf('mdhd') + 16)
+      whole.writeUInt32BE(whole.readUInt32BE(edit + 4) + 4 * second, edit + 4)
+      const seen = await answered(video(whole))
+      const shades = seen.flatMap((part) => (part.type === 'frames' ? part.frames.map(({ data }) => data[0]!) : []))
+      expect(shades).toHaveLength(4)
+      for (const [i, shade] of shades.entries()) expect(Math.abs(shade - 4 * (40 + 5 * i))).toBeLessThan(8)
+      await refused(video(whole.subarray(0, Math.floor(whole.length * 0.3))), /damaged or truncated/)
+    },
+  )
+
   it('a truncated WebM, like one that is being recorded: its existing frames are used', async () => {
     const whole = await makeVideo({ format: 'webm', frames: noisy })
     const parts = await answered(video(whole.subarray(0, Math.floor(whole.length * 0.6))))

@@ -51,6 +51,7 @@ export class Container implements AsyncDisposable {
   readonly #io: InstanceType<FFmpeg['IOContext']>
   readonly #source: ByteSource
   #position = 0
+  #missesBytes = false
 
   private constructor(ffmpeg: FFmpeg, source: ByteSource) {
     this.#ffmpeg = ffmpeg
@@ -80,6 +81,8 @@ export class Container implements AsyncDisposable {
       setOptions(ffmpeg, container.#format, { protocol_whitelist: 'none', codec_whitelist: CODECS })
       const opened = await container.#format.openInput('', ffmpeg.InputFormat.findInputFormat(DEMUXERS[type]), null)
       if (opened < 0) throw new InvalidMedia('The file is damaged or truncated')
+      // The header of a complete file may be read up to its end.
+      container.#missesBytes = false
       const found = isProbed ? await container.#format.findStreamInfo(null) : 0
       if (found < 0) throw new InvalidMedia('The file is damaged or truncated')
       return container
@@ -108,6 +111,11 @@ export class Container implements AsyncDisposable {
     const chosen = streams.find(({ index }) => index === best)
     if (!chosen || (chosen.disposition & DISPOSITION_ATTACHED_PICTURE) !== 0) return []
     return [chosen, ...streams.filter((stream) => stream !== chosen && stream.codecpar.codecType === kind)]
+  }
+
+  /** Whether FFmpeg has looked for packets behind the last byte, as it does in an MP4 only if that is truncated. */
+  get missesBytes(): boolean {
+    return this.#missesBytes
   }
 
   /** Packets of all other streams are discarded. */
@@ -162,7 +170,10 @@ export class Container implements AsyncDisposable {
   }
 
   #read(size: number): Uint8Array | null {
-    if (this.#position >= this.#source.length) return null
+    if (this.#position >= this.#source.length) {
+      this.#missesBytes = true
+      return null
+    }
     const piece = this.#source.read(this.#position, size)
     this.#position += piece.length
     return piece.length === 0 ? null : piece

@@ -87,8 +87,9 @@ async function listFrames(container: Container, stream: Stream): Promise<CodedFr
     })
     if (frames.length > MAX_FRAMES) throw new InvalidMedia('The video has too many frames')
   }
-  // A truncated file may still have the index of the complete one.
-  if (frames.length < Number(stream.nbFrames)) throw new InvalidMedia('The video is damaged or truncated')
+  // A truncated file may still have the index of the complete one. An edit list leaves frames of a complete one out.
+  if (frames.length < Number(stream.nbFrames) && container.missesBytes)
+    throw new InvalidMedia('The video is damaged or truncated')
   if (frames.every(({ isHidden }) => isHidden)) throw new InvalidMedia('The video has no frames')
   return frames
 }
