@@ -91,6 +91,26 @@ describe('a file part of a chat', () => {
     expect(middles(await seen(await ask(file({ file_id: id }))))).toEqual([RED, GREEN, BLUE])
   })
 
+  test.each([
+    ['a blank line', '\r\n'],
+    ['a byte order mark', '\xef\xbb\xbf'],
+    ['lines of text', `${'Sent by the scanner.\n'.repeat(40)}  `],
+  ])('takes a PDF that begins after %s', async (_, text) => {
+    const bytes = Buffer.concat([Buffer.from(text, 'latin1'), threePages])
+    expect(middles(await seen(await ask(file({ file_data: dataUrl(bytes) }))))).toEqual([RED, GREEN, BLUE])
+    const { id } = await jsonOf<{ id: string }>(await upload(bytes))
+    expect(middles(await seen(await ask(file({ file_id: id }))))).toEqual([RED, GREEN, BLUE])
+    const messages = [{ role: 'user', content: 'Hi', images: [bytes.toString('base64')] }]
+    expect(await seen(await server.post('/api/chat', { model, stream: false, messages }))).toHaveLength(3)
+  })
+
+  test('takes no text that mentions the mark of a PDF, nor one with a mark further on', async () => {
+    for (const text of ['A file begins with %PDF-1.7', `${' '.repeat(1024)}\n%PDF-1.7`]) {
+      const error = await errorOf(await ask(file({ file_data: dataUrl(Buffer.from(text)) })))
+      expect(error.message).toContain('the data is an unknown type')
+    }
+  })
+
   test('shows the pages that are asked for', async () => {
     const shown = async (pages: string) =>
       middles(await seen(await ask(file({ file_data: dataUrl(threePages), pages }))))

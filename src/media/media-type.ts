@@ -21,7 +21,9 @@ export function kindOfType(type: string): MediaKind | null {
 }
 
 /** Number of bytes at the start of a file that determine its type. */
-export const HEAD_BYTES = 64
+export const HEAD_BYTES = 1024
+/** Most types show in fewer. */
+const MARK_BYTES = 64
 
 /** Passes the pieces of a file through. Its head is checked as soon as it is there, so that no more of a wrong file is read. */
 export async function* headChecked(
@@ -52,7 +54,7 @@ export function mediaType(bytes: Uint8Array): MediaType | null {
 export function typeName(bytes: Uint8Array): string {
   for (const [name, offset, expected] of SIGNATURES) if (startsWith(bytes, offset, expected)) return name
   if (startsWith(bytes, 0, ascii('BM')) && BITMAP_HEADERS.includes(bytes[14]!)) return 'image/bmp'
-  if (startsWith(bytes, 4, ascii('ftyp'))) return brandName(latin1(bytes.subarray(8, HEAD_BYTES)))
+  if (startsWith(bytes, 4, ascii('ftyp'))) return brandName(latin1(bytes.subarray(8, MARK_BYTES)))
   if (startsWith(bytes, 0, [0x1a, 0x45, 0xdf, 0xa3])) return documentName(bytes)
   // WAVE files of more than 4 GB, as recorders of broadcasters write them at any length.
   if (['RF64', 'BW64'].includes(latin1(bytes.subarray(0, 4))) && startsWith(bytes, 8, ascii('WAVE'))) return 'audio/wav'
@@ -61,12 +63,16 @@ export function typeName(bytes: Uint8Array): string {
   if (['moov', 'mdat', 'wide', 'skip', 'pnot'].includes(latin1(bytes.subarray(4, 8)))) return 'video/quicktime'
   if (isMp3Frame(bytes)) return 'audio/mpeg'
   if (isTarga(bytes)) return 'image/x-tga'
-  const text = latin1(bytes.subarray(0, HEAD_BYTES))
+  const text = latin1(bytes.subarray(0, MARK_BYTES))
   if (/^(\xef\xbb\xbf)?\s*<(\?xml|svg|!doctype svg)/i.test(text)) return 'image/svg+xml'
   if (/^(\xef\xbb\xbf)?\s*<(!doctype html|html)/i.test(text)) return 'text/html'
   if (text.startsWith('#EXTM3U')) return 'application/vnd.apple.mpegurl'
+  if (PDF_HEADER.test(latin1(bytes.subarray(0, HEAD_BYTES)))) return 'application/pdf'
   return 'an unknown type'
 }
+
+/** Blank lines, a byte order mark or what a mail or a printer has written may come before. */
+const PDF_HEADER = /(?:^(?:\xef\xbb\xbf)?|[\r\n])[ \t]*%PDF-\d/
 
 const SIGNATURES: readonly (readonly [name: string, offset: number, bytes: readonly number[]])[] = [
   ['image/png', 0, [0x89, 0x50, 0x4e, 0x47, 0x0d, 0x0a, 0x1a, 0x0a]],
@@ -111,7 +117,7 @@ function brandName(brands: string): string {
 
 /** WebM is Matroska whose header has the DocType (element 0x4282) `webm`. */
 function documentName(bytes: Uint8Array): string {
-  const head = latin1(bytes.subarray(0, HEAD_BYTES))
+  const head = latin1(bytes.subarray(0, MARK_BYTES))
   const at = head.indexOf('\x42\x82')
   return at !== -1 && head.slice(at + 3).startsWith('webm') ? 'video/webm' : 'video/x-matroska'
 }

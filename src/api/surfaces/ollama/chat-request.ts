@@ -4,7 +4,7 @@ import type { ReplyOptions } from '../../../conversation/request/reply-options.t
 import { invalidRequest } from '../../../lib/errors/errors.ts'
 import { type Names, namesOf, type Path, within } from '../../../lib/errors/param.ts'
 import { getOrMake } from '../../../lib/get-or-make.ts'
-import { mediaType } from '../../../media/media-type.ts'
+import { HEAD_BYTES, mediaType } from '../../../media/media-type.ts'
 import type { ReadBody } from '../../http/body/body-reader.ts'
 import { dataUrl } from '../data-url.ts'
 import { toTools } from '../openai/chat-request.ts'
@@ -202,6 +202,9 @@ function partsOf(content: string | null | undefined, images: MessageBody['images
 
 /** Large data is already decoded. */
 function isPdf(data: MediaUrl): boolean {
-  if (typeof data === 'string') return /^\s*(?:data:[^,]{0,100},)?JVBER/.test(data)
-  return 'bytes' in data && mediaType(data.bytes) === 'application/pdf'
+  const bytes =
+    typeof data === 'string'
+      ? Buffer.from(data.slice(0, 2 * HEAD_BYTES).replace(/^\s*data:[^,]{0,100},/, ''), 'base64')
+      : 'bytes' in data && data.bytes
+  return bytes !== false && mediaType(bytes) === 'application/pdf'
 }
