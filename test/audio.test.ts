@@ -172,6 +172,33 @@ describe('a service with audio input', () => {
     expect(await audioTokens(await ask(await url(), heard))).toBe(0)
   })
 
+  const noteOf = async (bytes: Buffer) => {
+    const response = await ask([input(bytes, 'wav')])
+    expect(response.status, await response.clone().text()).toBe(200)
+    return response.headers.get('x-lookout-note')
+  }
+  const incomplete = 'The audio is damaged or truncated; a part of it is analysed'
+
+  it.each(['wav', 'w64', 'mp3', 'flac'] as const)(
+    'audio of which a part is missing: the response says so: %s',
+    async (format) => {
+      const bytes = await makeAudio({ format, samples: samples(4, 44_100), rate: 44_100 })
+      const middle = bytes.length >> 1
+      expect(await noteOf(bytes)).toBeNull()
+      expect(await noteOf(bytes.subarray(0, middle))).toBe(incomplete)
+      if (format === 'wav' || format === 'w64') return
+      expect(await noteOf(Buffer.from(bytes).fill(0x55, middle, middle + 5_000))).toBe(incomplete)
+      expect(await noteOf(Buffer.concat([bytes.subarray(0, middle), bytes.subarray(middle + 5_000)]))).toBe(incomplete)
+    },
+  )
+
+  it.each([0, 0x7fff_ffff, 0xffff_ffff])('a WAV whose header leaves its length open is whole: %i', async (length) => {
+    const bytes = await makeAudio({ format: 'wav', samples: samples(1, RATE), rate: RATE })
+    bytes.writeUInt32LE(length, 4)
+    bytes.writeUInt32LE(length, bytes.indexOf('data') + 4)
+    expect(await noteOf(bytes)).toBeNull()
+  })
+
   it('audio over the limit is rejected, never truncated', async () => {
     const bytes = await makeAudio({ format: 'mp3', samples: new Float32Array(82 * 8000), rate: 8000 })
     const expected = {

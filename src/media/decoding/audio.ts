@@ -1,7 +1,9 @@
 import type { AudioLimits } from '../../models/card.ts'
+import { SAMPLE_RATE } from '../audio-tokens.ts'
+import type { AudioType } from '../media-type.ts'
 import type { ByteSource } from './byte-source.ts'
 import { Container } from './container.ts'
-import { type FFmpeg, MEDIA_AUDIO, NO_TIMESTAMP, type Stream } from './ffmpeg.ts'
+import { type FFmpeg, MEDIA_AUDIO, NO_TIMESTAMP, PACKET_CORRUPT, type Stream } from './ffmpeg.ts'
 import { InvalidMedia } from './invalid-media.ts'
 import type { AudioTask, DecodedAudio } from './process/protocol.ts'
 import { Track } from './track.ts'
@@ -13,10 +15,38 @@ export async function decodeAudio(
   await using container = await Container.open(ffmpeg, data, format)
   const [stream] = container.streamsOf(MEDIA_AUDIO)
   if (stream === undefined) throw new InvalidMedia('The file has no audio')
-  const { audio, problem } = await decodeStream(ffmpeg, { container, stream, limits, origin: null })
+  const { audio, problem, damaged } = await decodeStream(ffmpeg, { container, stream, limits, origin: null })
   if (problem !== null) throw problem
   if (audio === null) throw new InvalidMedia('The file has no audio')
-  return audio
+  const heard = audio.samples.length / SAMPLE_RATE
+  const { declaredSeconds } = container
+  const isIncomplete = isWave(format)
+    ? damaged > 0 && data.length < declaredBytes(data, format)
+    : declaredSeconds === null
+      ? damaged > 0
+      : heard < declaredSeconds - ROUNDING_SECONDS
+  return isIncomplete ? { ...audio, notes: [INCOMPLETE] } : audio
+}
+
+const INCOMPLETE = 'The audio is damaged or truncated; a part of it is analysed'
+/** Encoders count up to a frame too much. */
+const ROUNDING_SECONDS = 0.1
+/** Programs that write to a pipe put about 2 or 4 GiB where the length belongs, or 0. Recordings that are taken are shorter. */
+const OPEN_ENDED = 0x7fff_0000
+
+function isWave(format: AudioType): boolean {
+  return format === 'audio/wav' || format === 'audio/x-w64'
+}
+
+/** Length of a WAVE file by its header; 0 where that leaves it open. FFmpeg ends the stream where the file ends. */
+function declaredBytes(data: ByteSource, format: AudioType): number {
+  const head = Buffer.from(data.read(0, 32))
+  const isLarge = head.toString('latin1', 0, 4) !== 'RIFF'
+  const length =
+    format === 'audio/x-w64'
+      ? Number(head.readBigUInt64LE(16))
+      : 8 + (isLarge ? Number(head.readBigUInt64LE(20)) : head.readUInt32LE(4))
+  return length < OPEN_ENDED ? length : 0
 }
 
 export interface StreamDecoding {
@@ -32,7 +62,7 @@ export interface DecodedStream {
   readonly audio: DecodedAudio | null
   /** Why what follows cannot be decoded. */
   readonly problem: InvalidMedia | null
-  /** Packets that cannot be decoded, which are skipped, as players do. */
+  /** Packets that are cut, or cannot be decoded and are skipped, as players do. */
   readonly damaged: number
 }
 
@@ -59,7 +89,7 @@ export async function decodeStream(
   try {
     try {
       for await (const packet of container.packets(stream)) {
-        if (decoder.sendPacketSync(packet) < 0) damaged++
+        if (decoder.sendPacketSync(packet) < 0 || (packet.flags & PACKET_CORRUPT) !== 0) damaged++
         take()
       }
       decoder.sendPacketSync(null)

@@ -1,6 +1,7 @@
 import type { AudioType, VideoType } from '../media-type.ts'
 import type { ByteSource } from './byte-source.ts'
 import {
+  CODEC_FLAC,
   DISCARD_ALL,
   DISPOSITION_ATTACHED_PICTURE,
   END_OF_FILE,
@@ -52,6 +53,7 @@ export class Container implements AsyncDisposable {
   readonly #source: ByteSource
   #position = 0
   #missesBytes = false
+  #declared: number | null = null
 
   private constructor(ffmpeg: FFmpeg, source: ByteSource) {
     this.#ffmpeg = ffmpeg
@@ -83,6 +85,7 @@ export class Container implements AsyncDisposable {
       if (opened < 0) throw new InvalidMedia('The file is damaged or truncated')
       // The header of a complete file may be read up to its end.
       container.#missesBytes = false
+      container.#declared = secondsOf(container.#format.streams?.[0])
       const found = isProbed ? await container.#format.findStreamInfo(null) : 0
       if (found < 0) throw new InvalidMedia('The file is damaged or truncated')
       return container
@@ -116,6 +119,11 @@ export class Container implements AsyncDisposable {
   /** Whether FFmpeg has looked for packets behind the last byte, as it does in an MP4 only if that is truncated. */
   get missesBytes(): boolean {
     return this.#missesBytes
+  }
+
+  /** How long the first stream is by its header, in seconds; null where that does not say it. FFmpeg guesses a length later. */
+  get declaredSeconds(): number | null {
+    return this.#declared
   }
 
   /** Packets of all other streams are discarded. */
@@ -155,6 +163,8 @@ export class Container implements AsyncDisposable {
     context.pktTimebase = stream.timeBase
     context.threadCount = threads
     setOptions(this.#ffmpeg, context, { codec_whitelist: CODECS, max_pixels: String(MAX_FRAME_PIXELS) })
+    // The noise that damaged frames would become is skipped as what cannot be decoded is.
+    if (codecpar.codecId === CODEC_FLAC) setOptions(this.#ffmpeg, context, { err_detect: 'crccheck+explode' })
     if (context.open2Sync(codec, null) < 0) {
       context.freeContext()
       throw new InvalidMedia(`The ${kind} codec is not supported`)
@@ -188,4 +198,9 @@ export class Container implements AsyncDisposable {
     this.#position = target
     return BigInt(target)
   }
+}
+
+function secondsOf(stream: Stream | undefined): number | null {
+  if (stream === undefined || stream.duration === NO_TIMESTAMP) return null
+  return (Number(stream.duration) * stream.timeBase.num) / stream.timeBase.den
 }

@@ -48,6 +48,7 @@ export interface Stream {
   readonly codecpar: CodecParameters
   timeBase: Rational
   readonly nbFrames: bigint
+  readonly duration: bigint
   readonly disposition: number
   discard: number
 }
@@ -177,6 +178,7 @@ export const END_OF_FILE = -541478725
 export const CODEC_MJPEG = 7
 export const CODEC_H264 = 27
 export const CODEC_H265 = 173
+export const CODEC_FLAC = 86_028
 const LOG_QUIET = -8
 
 /** @throws Error when the platform's package is not installed. */

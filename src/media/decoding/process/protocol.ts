@@ -132,6 +132,7 @@ export interface VideoFrame {
 export interface DecodedAudio {
   /** At least one sample; mono, 16 kHz, from -1 to 1. */
   readonly samples: Float32Array
+  readonly notes?: readonly string[]
 }
 
 export interface DecodedDocument {
