@@ -33,8 +33,9 @@ const dataUrl = (bytes: Uint8Array | string, type = 'image/png') =>
 
 let card: HearingCard
 let server: TestServer
-let web: Server
+let webs: Server[] = []
 let origin: string
+let otherOrigin: string
 let routes: Record<string, RequestListener>
 let seen: IncomingMessage[]
 let engine: FakeEngine
@@ -60,22 +61,30 @@ const resolve: NonNullable<MediaLoaderOptions['resolve']> = (hostname, _options,
 }
 
 beforeAll(async () => {
-  web = createServer((request, response) => {
+  const serve: RequestListener = (request, response) => {
     seen.push(request)
     const route = routes[request.url ?? '']
     if (route) route(request, response)
     else response.writeHead(404).end()
-  }).listen(0, '127.0.0.1')
-  await once(web, 'listening')
-  origin = `http://127.0.0.1:${(web.address() as AddressInfo).port}`
+  }
+  webs = [createServer(serve), createServer(serve)]
+  const origins = await Promise.all(
+    webs.map(async (web) => {
+      await once(web.listen(0, '127.0.0.1'), 'listening')
+      return `http://127.0.0.1:${(web.address() as AddressInfo).port}`
+    }),
+  )
+  ;[origin, otherOrigin] = origins as [string, string]
   card = await hearingCard()
   engine = new FakeEngine({ modalities: { image: true, audio: true } })
   server = await startServer(60_000)
 })
 afterAll(async () => {
   await server?.close()
-  web?.closeAllConnections()
-  web?.close()
+  for (const web of webs) {
+    web.closeAllConnections()
+    web.close()
+  }
   await card?.remove()
 })
 beforeEach(() => {
@@ -86,7 +95,11 @@ beforeEach(() => {
 })
 
 function startServer(fetchTimeoutMs: number): Promise<TestServer> {
-  const media = new MediaLoader({ allowedHosts: [new URL(origin).host], fetchTimeoutMs, resolve })
+  const media = new MediaLoader({
+    allowedHosts: [origin, otherOrigin].map((url) => new URL(url).host),
+    fetchTimeoutMs,
+    resolve,
+  })
   return startTestServer({ engine, media, environment: { LOOKOUT_MODEL_CARD: card.path } })
 }
 
@@ -440,15 +453,44 @@ describe('servers', () => {
     await refused(image(address), /not public/)
   })
 
-  it('user names and passwords in a URL are neither sent nor repeated', async () => {
+  it('user names and passwords in a URL are not repeated in errors or logs', async () => {
     const url = `http://user:secret@${new URL(origin).host}/private.png?token=hidden`
     const response = await ask(image(url))
     const text = await response.text()
     expect(text).toMatch(/HTTP 404/)
     expect(text).not.toMatch(/secret|hidden/)
+    expect(server.logs.join()).not.toMatch(/secret|hidden|dXNlcjpzZWNyZXQ/)
     expect(seen).toHaveLength(1)
-    for (const header of ['authorization', 'cookie', 'proxy-authorization'])
-      expect(seen[0]!.headers[header]).toBeUndefined()
+    for (const header of ['cookie', 'proxy-authorization']) expect(seen[0]!.headers[header]).toBeUndefined()
+  })
+
+  it('a user name and password in a URL are sent to its origin, and to no other', async () => {
+    const png = await still(50, 40).png().toBuffer()
+    const show: RequestListener = (_q, r) => r.writeHead(200).end(png)
+    const to =
+      (location: string): RequestListener =>
+      (_q, r) =>
+        r.writeHead(302, { location }).end()
+    const { host } = new URL(origin)
+    routes = {
+      '/start.png': to('/next.png'),
+      '/next.png': show,
+      '/away.png': to(`http://someone:else@${new URL(otherOrigin).host}/x.png`),
+      '/x.png': to(`${origin}/back.png`),
+      '/back.png': show,
+    }
+    await answered(image(`http://us%C3%A9r:a%3Ab%25@${host}/start.png`))
+    await answered(image(`http://:only@${host}/away.png`))
+    await answered(image(`${origin}/next.png`))
+    const basic = (login: string) => `Basic ${Buffer.from(login).toString('base64')}`
+    expect(seen.map(({ url, headers }) => [url, headers.authorization])).toEqual([
+      ['/start.png', basic('usér:a:b%')],
+      ['/next.png', basic('usér:a:b%')],
+      ['/away.png', basic(':only')],
+      ['/x.png', undefined],
+      ['/back.png', undefined],
+      ['/next.png', undefined],
+    ])
   })
 
   it('duplicates in a request are fetched once', async () => {

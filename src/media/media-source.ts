@@ -103,7 +103,7 @@ function notEmpty(bytes: Uint8Array, param: string): Uint8Array {
 }
 
 /** Bytes of a text, in UTF-8, in which `%41` stands for a byte. A sign without two hexadecimal digits stands for itself. */
-function decodePercent(text: string): Buffer {
+export function decodePercent(text: string): Buffer {
   const bytes = Buffer.from(text)
   let length = 0
   for (let at = 0; at < bytes.length; at++) {

@@ -4,6 +4,7 @@ import { failureReason, isOwnFailure } from '../../lib/errors/fetch-failure.ts'
 import { type AddressPolicy, GuardedAgent } from '../../lib/guarded-agent.ts'
 import { ForbiddenAddress } from '../../lib/public-address.ts'
 import { userAgent } from '../../lib/version.ts'
+import { decodePercent } from '../media-source.ts'
 import { decoderOf, InvalidEncoding } from './content-encoding.ts'
 
 export { type HostResolver, isPublic } from '../../lib/public-address.ts'
@@ -30,7 +31,10 @@ const MAX_REDIRECTS = 3
 const OWN_HEADERS = { accept: 'image/*, video/*, audio/*, */*;q=0.5', 'accept-encoding': 'identity' }
 const REDIRECTS = new Set([301, 302, 303, 307, 308])
 
-/** Fetches media from URLs that clients send, within the limits of `GuardedAgent`, which hold at every redirect. */
+/**
+ * Fetches media from URLs that clients send, within the limits of `GuardedAgent`, which hold at every redirect. A URL's user
+ * name and password are sent to its origin only.
+ */
 export class GuardedFetcher {
   readonly #agent: GuardedAgent
   readonly #timeoutMs: number
@@ -49,16 +53,20 @@ export class GuardedFetcher {
     const { param, signal } = options
     const deadline = AbortSignal.any([signal, AbortSignal.timeout(this.#timeoutMs)])
     const headers = { ...options.headers, ...OWN_HEADERS, 'user-agent': await userAgent() }
+    let login = loginOf(url)
     let target = url
     try {
       for (let hop = 0; hop <= MAX_REDIRECTS; hop++) {
         this.#check(target, param)
-        const response = await this.#agent.request(target, { method: 'GET', signal: deadline, headers })
+        const sent = { ...headers, ...login }
+        const response = await this.#agent.request(target, { method: 'GET', signal: deadline, headers: sent })
         const location = response.headers.location
         if (REDIRECTS.has(response.statusCode) && typeof location === 'string') {
           discard(response.body)
           if (!URL.canParse(location, target.href)) throw unreachable(url, 'redirected to an invalid URL', param)
           target = new URL(location, target)
+          // What the client wrote for one server is for no other, not even on a way back.
+          if (target.origin !== url.origin) login = {}
           continue
         }
         if (response.statusCode !== 200) {
@@ -130,6 +138,13 @@ async function* upTo(
     if (size > limit) throw tooLarge()
     yield piece
   }
+}
+
+/** The header that sends a URL's user name and password, if it has any. */
+function loginOf({ username, password }: URL): Readonly<Record<string, string>> {
+  if (username === '' && password === '') return {}
+  const login = Buffer.concat([decodePercent(username), Buffer.from(':'), decodePercent(password)])
+  return { authorization: `Basic ${login.toString('base64')}` }
 }
 
 /** Closes a response without reading its body. The body then emits an error, which is expected. */
