@@ -195,11 +195,18 @@ describe('images', () => {
     control.writeUInt32BE(crc32(control.subarray(4, 16)), 16)
     const animated = Buffer.concat([png.subarray(0, 33), control, png.subarray(33)])
     const note = 'An image is an animation of 3 frames, of which only the first is looked at'
-    for (const bytes of [webp, animated]) {
+    // An animated AVIF, by its own name and by that of a still one.
+    const avif = await makeVideo({ format: 'avif', frames: [10, 120, 240].map((shade) => pixels(64, 64, shade)) })
+    const named = Buffer.from(avif)
+    named.write('avif', 8, 'latin1')
+    expect(avif.toString('latin1', 4, 12)).toBe('ftypavis')
+    for (const bytes of [webp, animated, avif, named]) {
       const response = await ask(image(dataUrl(bytes)))
       expect(response.status).toBe(200)
       expect(response.headers.get('x-lookout-note')).toBe(note)
     }
+    const [first] = await answered(image(dataUrl(avif)))
+    if (first?.type === 'image') expect(Math.abs(first.image.data[0]! - 10)).toBeLessThan(8)
     for (const [path, body] of [
       ['/v1/detect', { media: { type: 'image', image_url: dataUrl(webp) }, categories: ['a'] }],
       [

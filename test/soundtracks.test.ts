@@ -4,7 +4,7 @@ import { FakeEngine } from './support/fake-engine.ts'
 import { type HearingCard, hearingCard } from './support/hearing-card.ts'
 import { CARD } from './support/local-engine.ts'
 import { errorOf, jsonOf, startTestServer, type TestServer } from './support/server.ts'
-import { makeAudio, makeVideo, SOUNDTRACK_RATE, tone, type VideoSpec } from './support/video.ts'
+import { makeAudio, makeVideo, SOUNDTRACK_RATE, tone } from './support/video.ts'
 import { makeFloatWav } from './support/wav.ts'
 
 /** What reaches the engine of sounds, alone and in videos. */
@@ -150,7 +150,7 @@ describe('the soundtrack of a video', () => {
     return Math.sqrt(part.reduce((sum, sample) => sum + sample * sample, 0) / part.length)
   }
 
-  it.each<[string, VideoSpec['format'], RegExp]>([
+  it.each<[string, 'mp4' | 'mov', RegExp]>([
     ['dca', 'mp4', /is not analysed: the audio codec is not supported/],
     ['truehd', 'mp4', /is not analysed/],
     ['adpcm_ms', 'mov', /is not analysed/],

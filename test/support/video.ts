@@ -6,7 +6,8 @@ import type { RgbImage } from '../../src/media/pixels.ts'
 
 /** A small real video, made with the encoders of the library that the decoder processes use. */
 export interface VideoSpec {
-  readonly format: 'mp4' | 'webm' | 'mov'
+  /** `avif` is an animated picture. */
+  readonly format: 'mp4' | 'webm' | 'mov' | 'avif'
   readonly codec?: 'libx264' | 'libvpx' | 'libvpx-vp9'
   readonly frames: readonly RgbImage[]
   /** Time of each frame from the start, in milliseconds; by default 10 frames per second. */
@@ -43,8 +44,9 @@ export type Native = any
 
 const require = createRequire(import.meta.url)
 export const native: Native = require(`@seydx/node-av-${process.platform}-${process.arch}/node-av.node`)
-// Silences the encoders' log.
+// Silences the encoders' log, and that of the one for AVIF, which has its own.
 native.Log.setLevel(-8)
+process.env.SVT_LOG = '-1'
 
 /** Rate of soundtracks, in samples per second. */
 export const SOUNDTRACK_RATE = 48_000
@@ -56,7 +58,7 @@ const DISPLAY_MATRIX = 5
 export const MILLISECONDS = { num: 1, den: 1000 }
 
 export async function makeVideo(video: VideoSpec): Promise<Buffer> {
-  return mux(video.format === 'mov' ? 'mov' : video.format, video.indexFirst === true, (output) => {
+  return mux(video.format, video.indexFirst === true, (output) => {
     const tracks = [videoTrack(output, video)]
     const rate = SOUNDTRACK_RATE
     const samples =
@@ -107,7 +109,8 @@ async function mux(format: string, indexFirst: boolean, tracks: (output: Native)
 
 function videoTrack(output: Native, video: VideoSpec): Track {
   const { frames, times = frames.map((_, i) => i * 100), interval = 250, rotation = 0 } = video
-  const codec = native.Codec.findEncoderByName(video.codec ?? (video.format === 'webm' ? 'libvpx' : 'libx264'))
+  const usual = { mp4: 'libx264', mov: 'libx264', webm: 'libvpx', avif: 'libsvtav1' }
+  const codec = native.Codec.findEncoderByName(video.codec ?? usual[video.format])
   const encoder = new native.CodecContext()
   encoder.allocContext3(codec)
   encoder.width = frames[0]!.width

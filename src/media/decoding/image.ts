@@ -124,7 +124,7 @@ interface OpenImage {
 }
 
 async function open(bytes: Uint8Array, grant: () => Promise<void>, page = 1): Promise<OpenImage> {
-  const input = sharp(bytes, { failOn: 'error', limitInputPixels: false, page: page - 1, pages: 1 })
+  const input = sharp(asStill(bytes), { failOn: 'error', limitInputPixels: false, page: page - 1, pages: 1 })
   const meta = await input.metadata().catch(() => {
     throw new InvalidMedia('The image is damaged or invalid')
   })
@@ -153,7 +153,16 @@ async function admit({ width, height }: Size, grant: () => Promise<void>): Promi
 /** Where an animated PNG says how many frames it has: in a chunk before its pixels. */
 const PNG_HEAD_BYTES = 64 * 1024
 
+/** The library opens an animated AVIF by the name of a still one only. */
+function asStill(bytes: Uint8Array): Uint8Array {
+  if (Buffer.from(bytes.subarray(4, 12)).toString('latin1') !== 'ftypavis') return bytes
+  const still = Buffer.from(bytes)
+  still.write('avif', 8, 'latin1')
+  return still
+}
+
 function framesOf(bytes: Uint8Array, { format, pages = 1 }: Metadata): number {
+  if (format === 'heif') return framesOfAvif(Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength))
   if (format !== 'png') return pages
   const head = Buffer.from(bytes.buffer, bytes.byteOffset, Math.min(bytes.byteLength, PNG_HEAD_BYTES))
   for (let at = 8; at + 12 <= head.length; at += 12 + head.readUInt32BE(at)) {
@@ -162,6 +171,13 @@ function framesOf(bytes: Uint8Array, { format, pages = 1 }: Metadata): number {
     if (type === 'IDAT') return 1
   }
   return 1
+}
+
+/** The library knows the picture only that stands for the animation, whose frames are counted in a box of their own. */
+function framesOfAvif(bytes: Buffer): number {
+  const movie = bytes.indexOf('moov', 0, 'latin1')
+  const sizes = movie === -1 ? -1 : bytes.indexOf('stsz', movie, 'latin1')
+  return sizes === -1 || sizes + 16 > bytes.length ? 1 : bytes.readUInt32BE(sizes + 12)
 }
 
 function isSize(target: ImageTask['target']): target is Size {
