@@ -3,7 +3,7 @@ import type { AddressInfo } from 'node:net'
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { promptText } from './support/chat.ts'
 import { FakeEngine } from './support/fake-engine.ts'
-import { makePdf } from './support/pdf.ts'
+import { makePdf, streamOf } from './support/pdf.ts'
 import { errorOf, jsonOf, KEY, startTestServer, type TestServer } from './support/server.ts'
 import { makeTiff } from './support/tiff.ts'
 
@@ -393,6 +393,44 @@ describe('a rendered page', () => {
     expect(percent(boxOf(image))).toEqual(near(box))
     expect(at(image, 0.01, 0.01)).toEqual(WHITE)
   })
+})
+
+describe('a form that is filled in', () => {
+  const helvetica = '/Font << /Helv << /Type /Font /Subtype /Type1 /BaseFont /Helvetica >> >>'
+  const drawn = streamOf(
+    '0 0 1 rg 0 0 160 40 re f BT 1 g /Helv 20 Tf 5 10 Td (Drawn) Tj ET',
+    `/Type /XObject /Subtype /Form /BBox [0 0 160 40] /Resources << ${helvetica} >>`,
+  )
+  const field = (name: string, bottom: number, entries: string) =>
+    `<< /Type /Annot /Subtype /Widget /FT /Tx /T (${name}) /DA (/Helv 30 Tf 1 0 0 rg) /Rect [20 ${bottom} 180 ${bottom + 40}] ${entries} >>`
+  const form = (needsAppearances: boolean) =>
+    makePdf([{ box: [0, 0, 200, 200], content: '', entries: '/Annots [5 0 R 6 0 R 7 0 R]' }], {
+      objects: [
+        field('first', 150, '/F 4 /V (Written) /MK << /BG [0 1 0] >>'),
+        field('second', 80, `/F 4 /V (Drawn) ${needsAppearances ? '' : '/AP << /N 8 0 R >>'} /MK << /BG [0 0 1] >>`),
+        field('hidden', 10, '/F 2 /V (Hidden) /MK << /BG [1 0 0] >>'),
+        drawn,
+      ],
+      catalogue: `/AcroForm << /Fields [5 0 R 6 0 R 7 0 R] /NeedAppearances ${needsAppearances} /DR << ${helvetica} >> >>`,
+    })
+
+  test.each([true, false])(
+    'has its fields, whether a program has drawn them or not (NeedAppearances: %s)',
+    async (needs) => {
+      const [page] = await seen(await ask(file({ file_data: dataUrl(form(needs)), page_text: true })))
+      // At the right end of each field, behind its text.
+      const ends = [0.15, 0.5, 0.85].map((y) => at(page!, 0.88, y))
+      expect(ends).toEqual([GREEN, BLUE, WHITE])
+      const inside = Array.from({ length: 200 }, (_, i) => at(page!, 0.1 + (0.6 * i) / 200, 0.15))
+      expect(inside).toContainEqual(RED)
+      const text = engine.works
+        .at(-1)!
+        .prefix.flatMap((part) => (part.type === 'text' ? [part.text] : []))
+        .join('')
+      expect(text).toMatch(/Written\s+Drawn/)
+      expect(text).not.toContain('Hidden')
+    },
+  )
 })
 
 describe('uploads', () => {

@@ -12,16 +12,21 @@ export interface PdfPage {
 export interface PdfOptions {
   /** Further objects; the first has the number that follows those of the pages, which have two each, from 3. */
   readonly objects?: readonly (string | Buffer)[]
+  /** Further entries of the catalogue, as `/AcroForm 5 0 R`. */
+  readonly catalogue?: string
   /** Further entries of the trailer, as `/Encrypt 5 0 R`. */
   readonly trailer?: string
 }
 
 const FONT = '/Font << /F1 << /Type /Font /Subtype /Type1 /BaseFont /Helvetica >> >>'
 
-export function makePdf(pages: readonly PdfPage[], { objects = [], trailer = '' }: PdfOptions = {}): Buffer {
+export function makePdf(
+  pages: readonly PdfPage[],
+  { objects = [], catalogue = '', trailer = '' }: PdfOptions = {},
+): Buffer {
   const kids = pages.map((_, index) => `${3 + 2 * index} 0 R`).join(' ')
   const all: (string | Buffer)[] = [
-    '<< /Type /Catalog /Pages 2 0 R >>',
+    `<< /Type /Catalog /Pages 2 0 R ${catalogue} >>`,
     `<< /Type /Pages /Kids [${kids}] /Count ${pages.length} >>`,
   ]
   for (const { box = [0, 0, 595, 842], content = '', entries = '', resources = FONT } of pages) {

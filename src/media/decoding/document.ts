@@ -62,6 +62,8 @@ const FORMAT_BGR = 2
 const DRAW_ANNOTATIONS = 1
 const RED_FIRST = 0x10
 const WHITE = 0xffffffff
+const NO_FORM = 0
+const FOR_DISPLAY = 0
 
 /** Compiles PDFium, which takes a tenth of a second, before the process gives up the right to read files. */
 export async function loadPdfium(): Promise<Pdfium> {
@@ -121,7 +123,9 @@ export async function readDocument(
 const UNPRINTED = /[^\P{Cc}\t\n]|[\uFFFD\uFFFE\uE000-\uF8FF]/gu
 
 /** The text of a page as a reader of the file would copy it, without what Unicode has no character for. */
-function textOfPage({ library, document }: OpenDocument, number: number): string {
+function textOfPage(opened: OpenDocument, number: number): string {
+  const { library, document } = opened
+  fixFields(opened, number)
   const page = library.FPDF_LoadPage(document, number - 1)
   const text = page === 0 ? 0 : library.FPDFText_LoadPage(page)
   const count = text === 0 ? 0 : Math.min(library.FPDFText_CountChars(text), MOST_CHARACTERS)
@@ -139,7 +143,42 @@ function textOfPage({ library, document }: OpenDocument, number: number): string
   return copied.toString('utf16le').toWellFormed().replace(/\r\n?/g, '\n').replace(UNPRINTED, '').trim()
 }
 
-/** Renders a page as it is printed: cropped, turned and with its annotations, on white. */
+/** Makes the fields of a form a part of their page, in whose text they are not. */
+function fixFields(opened: OpenDocument, number: number): void {
+  const { library, document } = opened
+  const page = library.FPDF_LoadPage(document, number - 1)
+  const form = openForm(opened, page)
+  if (form !== null) library.FPDFPage_Flatten(page, FOR_DISPLAY)
+  form?.close()
+  library.FPDF_ClosePage(page)
+}
+
+interface OpenForm {
+  readonly environment: number
+  close(): void
+}
+
+/**
+ * Gives fields of the page that have only a value an appearance, as forms have that a program has filled in.
+ * @returns null for a document without a form.
+ */
+function openForm({ library, document }: OpenDocument, page: number): OpenForm | null {
+  if (page === 0 || library.FPDF_GetFormType(document) === NO_FORM) return null
+  const info = library.PDFiumExt_OpenFormFillInfo()
+  const environment = info === 0 ? 0 : library.PDFiumExt_InitFormFillEnvironment(document, info)
+  if (environment === 0) return null
+  library.FORM_OnAfterLoadPage(page, environment)
+  return {
+    environment,
+    close() {
+      library.FORM_OnBeforeClosePage(page, environment)
+      library.PDFiumExt_ExitFormFillEnvironment(environment)
+      library.PDFiumExt_CloseFormFillInfo(info)
+    },
+  }
+}
+
+/** Renders a page as it is printed: cropped, turned, and with its annotations and fields, on white. */
 export async function renderPage(pdfium: Pdfium, task: PageTask<ByteSource>): Promise<DecodedImage> {
   const page = await attempt(pdfium, task, 1)
   if (page !== null) return page
@@ -190,6 +229,10 @@ function render(opened: OpenDocument, task: PageTask<ByteSource>, shrink: number
   const place = [-part.left * across, -part.top * down, original.width * across, original.height * down].map(Math.round)
   const [left, top, wide, tall] = place as [number, number, number, number]
   library.FPDF_RenderPageBitmap(bitmap, page, left, top, wide, tall, 0, DRAW_ANNOTATIONS | RED_FIRST)
+  // Those of a form are not among the annotations.
+  const form = openForm(opened, page)
+  if (form !== null) library.FPDF_FFLDraw(form.environment, bitmap, page, left, top, wide, tall, 0, RED_FIRST)
+  form?.close()
   const image = { width, height, data: rgbOf(library, bitmap, { width, height }) }
   return { image: resizeBicubic(image, target), original }
 }
