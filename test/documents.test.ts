@@ -1,5 +1,6 @@
 import { createServer, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
+import sharp from 'sharp'
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { promptText } from './support/chat.ts'
 import { FakeEngine } from './support/fake-engine.ts'
@@ -158,6 +159,32 @@ describe('a TIFF', () => {
     const document = { type: 'document_url', document_url: url }
     const read = await server.post('/v1/ocr', { model, document, pages: [1] })
     expect(await jsonOf(read)).toMatchObject({ pages: [{ index: 1, dimensions: { width: 64, height: 32 } }] })
+  })
+
+  test.each([
+    ['floats from 0 to 1', 1, Float32Array.from({ length: 64 * 32 }, (_, i) => (i % 64) / 63)],
+    ['colours in floats', 3, Float32Array.from({ length: 64 * 32 * 3 }, (_, i) => (Math.floor(i / 3) % 64) / 63)],
+    ['whole numbers of 32 bits', 1, Int32Array.from({ length: 64 * 32 }, (_, i) => 1e6 * (i % 64) - 5e6)],
+    ['12 bits in 16', 1, Uint16Array.from({ length: 64 * 32 }, (_, i) => 65 * (i % 64))],
+  ] as const)('of measurements is spread over the shades: %s', async (_, channels, samples) => {
+    const bytes = makeTiff({ width: 64, height: 32, channels, pages: [samples] })
+    const [shown] = await seen(await ask(file({ file_data: `data:image/tiff;base64,${bytes.toString('base64')}` })))
+    for (const share of [0.1, 0.5, 0.9]) {
+      const [red, green, blue] = at(shown!, share, 0.5)
+      expect(Math.abs(red! - 255 * share)).toBeLessThan(8)
+      expect([green, blue]).toEqual([red, red])
+    }
+  })
+
+  test('whose colours the server cannot convert gets a sentence, and JPEG in it is shown', async () => {
+    for (const colours of [6, 8]) {
+      const bytes = makeTiff({ width: 64, height: 32, channels: 3, colours, pages: [page(RED)] })
+      const error = await errorOf(await ask(file({ file_data: `data:image/tiff;base64,${bytes.toString('base64')}` })))
+      expect(error.message).toContain('The colours of this TIFF are in a form that is not supported')
+    }
+    const jpeg = await sharp(tiff).tiff({ compression: 'jpeg', quality: 95 }).toBuffer()
+    const [shown] = await seen(await ask(file({ file_data: `data:image/tiff;base64,${jpeg.toString('base64')}` })))
+    for (const [i, value] of at(shown!, 0.5, 0.5).entries()) expect(Math.abs(value - RED[i]!)).toBeLessThan(8)
   })
 
   test('that is damaged gets a sentence', async () => {

@@ -5,7 +5,9 @@ export interface TiffSpec {
   /** Samples of each pixel: 1 for shades, 3 for colours. */
   readonly channels: 1 | 3
   /** Pixels of each page, in rows from the top. */
-  readonly pages: readonly (Uint8Array | Uint16Array | Int16Array | Float32Array)[]
+  readonly pages: readonly (Uint8Array | Uint16Array | Int16Array | Int32Array | Float32Array)[]
+  /** Value of the field PhotometricInterpretation; shades or RGB by default. */
+  readonly colours?: number
 }
 
 const SHORT = 3
@@ -15,18 +17,18 @@ const UNSIGNED = 1
 const SIGNED = 2
 const FLOAT = 3
 
-export function makeTiff({ width, height, channels, pages }: TiffSpec): Buffer {
+export function makeTiff({ width, height, channels, pages, colours = channels === 1 ? 1 : 2 }: TiffSpec): Buffer {
   const parts: Buffer[] = [Buffer.from('49492a0008000000', 'hex')]
   let at = 8
   for (const [index, samples] of pages.entries()) {
     const data = Buffer.from(samples.buffer, samples.byteOffset, samples.byteLength)
-    const format = samples instanceof Float32Array ? FLOAT : samples instanceof Int16Array ? SIGNED : UNSIGNED
+    const format = formatOf(samples)
     const fields: [tag: number, type: number, values: number[]][] = [
       [256, LONG, [width]],
       [257, LONG, [height]],
       [258, SHORT, Array(channels).fill(samples.BYTES_PER_ELEMENT * 8)],
       [259, SHORT, [1]],
-      [262, SHORT, [channels === 1 ? 1 : 2]],
+      [262, SHORT, [colours]],
       // Where the data begin; filled in below.
       [273, LONG, [0]],
       [277, SHORT, [channels]],
@@ -57,4 +59,9 @@ export function makeTiff({ width, height, channels, pages }: TiffSpec): Buffer {
     at = end + data.length
   }
   return Buffer.concat(parts)
+}
+
+function formatOf(samples: TiffSpec['pages'][number]): number {
+  if (samples instanceof Float32Array) return FLOAT
+  return samples instanceof Int16Array || samples instanceof Int32Array ? SIGNED : UNSIGNED
 }

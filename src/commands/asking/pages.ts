@@ -1,5 +1,6 @@
 import sharp from 'sharp'
 import { decodeBitmap, isBitmap, readBitmapHeader } from '../../media/decoding/bitmap.ts'
+import { mayBeMeasured, spreadShades } from '../../media/decoding/measurements.ts'
 
 /** Which page of a picture is asked about, and how many there are. Frames of an animation count as pages. */
 export interface Paged {
@@ -8,8 +9,6 @@ export interface Paged {
   readonly pages: number
 }
 
-/** The highest value of scientific cameras, which keep 12 bits in 16. */
-const TWELVE_BITS = 4095
 /** The server takes no more. */
 const MOST_BITMAP_PIXELS = 100_000_000
 
@@ -41,42 +40,9 @@ async function bitmapToPng(given: Buffer): Promise<Buffer> {
 
 async function toPng(given: Buffer, page: number): Promise<Buffer> {
   const image = sharp(given, { page: page - 1 })
-  const { depth, space, format } = await image.metadata()
-  // Other formats hold shades at any depth.
-  if (format !== 'tiff' || depth === 'uchar' || space === undefined) return image.autoOrient().png().toBuffer()
-  const opaque = image.clone().autoOrient().removeAlpha()
-  // The library takes 16 bits to have no sign.
-  const { data, info } = await (depth === 'short' ? opaque.linear(1, 2 ** 15) : opaque)
-    // The same space: a conversion would cut off what has no place in 8 bits.
-    .toColourspace(space)
-    .raw({ depth: 'float' })
-    .toBuffer({ resolveWithObject: true })
-  const values = new Float32Array(data.buffer, data.byteOffset, data.byteLength / Float32Array.BYTES_PER_ELEMENT)
-  const range = rangeOf(values)
-  if (depth === 'ushort' && range.most > TWELVE_BITS) return image.autoOrient().png().toBuffer()
-  const { width, height, channels } = info
-  const shades = spread(values, depth === 'ushort' ? { ...range, least: 0 } : range)
-  return sharp(shades, { raw: { width, height, channels } }).png().toBuffer()
-}
-
-interface Range {
-  readonly least: number
-  readonly most: number
-}
-
-/** Range of the numbers among the values. */
-function rangeOf(values: Float32Array): Range {
-  let [least, most] = [Number.POSITIVE_INFINITY, Number.NEGATIVE_INFINITY]
-  for (const value of values) {
-    if (!Number.isFinite(value)) continue
-    if (value < least) least = value
-    if (value > most) most = value
-  }
-  return { least, most }
-}
-
-/** Measurements become shades: the least is black and the most is white. */
-function spread(values: Float32Array, { least, most }: Range): Uint8Array {
-  const scale = most > least ? 255 / (most - least) : 0
-  return Uint8Array.from(values, (value) => (Number.isFinite(value) ? Math.round((value - least) * scale) : 0))
+  const meta = await image.metadata()
+  const shades = mayBeMeasured(meta) ? await spreadShades(image, meta) : null
+  if (shades === null) return image.autoOrient().png().toBuffer()
+  const { data, width, height, channels } = shades
+  return sharp(data, { raw: { width, height, channels } }).png().toBuffer()
 }

@@ -7,6 +7,7 @@ import { partsToCut, planTiles } from '../tile-plan.ts'
 import { decodeBitmap, isBitmap, readBitmapHeader } from './bitmap.ts'
 import type { ByteSource } from './byte-source.ts'
 import { InvalidMedia } from './invalid-media.ts'
+import { mayBeMeasured, spreadShades } from './measurements.ts'
 import type { Cuts, DecodedDocument, DecodedImage, DocumentTask, ImageTask } from './process/protocol.ts'
 
 const MAX_PIXELS = 100_000_000
@@ -33,6 +34,8 @@ sharp.unblock({
 const POINTS_PER_INCH = 72
 /** The most bytes of the parts that one task cuts out of an image. */
 const MOST_CUT_BYTES = 64 * 2 ** 20
+/** The most samples that may be measurements: they take five bytes each. */
+const MOST_MEASURED = 24_000_000
 /** The parts of a plan that come with the image: a model begins with them while another task cuts the others. */
 const FIRST_CUTS = 8
 
@@ -69,12 +72,51 @@ export async function decodeImage(
 
 /** A TIFF holds a picture for each page. */
 export async function readPictures({ data, textOf }: DocumentTask<ByteSource>): Promise<DecodedDocument> {
-  const { pages = 1, density } = await sharp(data.all(), { limitInputPixels: false })
+  const bytes = data.all()
+  const { pages = 1, density } = await sharp(bytes, { limitInputPixels: false })
     .metadata()
     .catch(() => {
-      throw new InvalidMedia('The document is damaged or no TIFF')
+      throw new InvalidMedia(isUnusual(bytes, 1) ? UNSUPPORTED_TIFF : 'The document is damaged or no TIFF')
     })
   return { pages, dpi: density ? Math.round(density) : POINTS_PER_INCH, texts: textOf.map(() => '') }
+}
+
+const DAMAGED = 'The image is damaged or truncated'
+const UNSUPPORTED_TIFF = 'The colours of this TIFF are in a form that is not supported: convert it to RGB'
+const YCC = 6
+/** Shades, colours, palettes, masks, inks and what JPEG has. */
+const USUAL_COLOURS = [0, 1, 2, 3, 4, 5, YCC]
+/** The older form of JPEG and the newer one, which the library converts. */
+const JPEGS = [6, 7]
+
+function isUnusual(bytes: Uint8Array, page: number): boolean {
+  const { colours } = formOf(bytes, page)
+  return colours !== null && (!USUAL_COLOURS.includes(colours) || isPlainYcc(bytes, page))
+}
+
+function isPlainYcc(bytes: Uint8Array, page: number): boolean {
+  const { colours, compression } = formOf(bytes, page)
+  return colours === YCC && !JPEGS.includes(compression)
+}
+
+const COLOURS = 262
+const COMPRESSION = 259
+
+/** What the directory of a TIFF's page says of its samples; null for other formats, and where it cannot be read. */
+function formOf(bytes: Uint8Array, page: number): { readonly colours: number | null; readonly compression: number } {
+  const form = { colours: null as number | null, compression: 1 }
+  const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength)
+  const isLittle = bytes[0] === 0x49
+  const short = (at: number) => (at + 2 <= view.byteLength ? view.getUint16(at, isLittle) : 0)
+  const long = (at: number) => (at + 4 <= view.byteLength ? view.getUint32(at, isLittle) : 0)
+  if ((short(0) !== 0x4949 && short(0) !== 0x4d4d) || short(2) !== 42) return form
+  let at = long(4)
+  for (let passed = 1; passed < page; passed++) at = long(at + 2 + 12 * short(at))
+  for (let entry = at + 2, last = entry + 12 * short(at); entry < last; entry += 12) {
+    if (short(entry) === COLOURS) form.colours = short(entry + 8)
+    if (short(entry) === COMPRESSION) form.compression = short(entry + 8)
+  }
+  return form
 }
 
 async function rasterOf(pipeline: Sharp): Promise<RgbImage> {
@@ -84,7 +126,7 @@ async function rasterOf(pipeline: Sharp): Promise<RgbImage> {
     .raw({ depth: 'uchar' })
     .toBuffer({ resolveWithObject: true })
     .catch(() => {
-      throw new InvalidMedia('The image is damaged or truncated')
+      throw new InvalidMedia(DAMAGED)
     })
   return { width: info.width, height: info.height, data: toRgb(data, info.channels) }
 }
@@ -126,10 +168,28 @@ interface OpenImage {
 async function open(bytes: Uint8Array, grant: () => Promise<void>, page = 1): Promise<OpenImage> {
   const input = sharp(asStill(bytes), { failOn: 'error', limitInputPixels: false, page: page - 1, pages: 1 })
   const meta = await input.metadata().catch(() => {
-    throw new InvalidMedia('The image is damaged or invalid')
+    throw new InvalidMedia(isUnusual(bytes, page) ? UNSUPPORTED_TIFF : 'The image is damaged or invalid')
   })
   await admit(meta, grant)
-  return { input, meta }
+  // The library would show the numbers as red, green and blue.
+  if (isPlainYcc(bytes, page)) throw new InvalidMedia(UNSUPPORTED_TIFF)
+  return mayBeMeasured(meta) ? await openMeasured(input, meta) : { input, meta }
+}
+
+/** The library cuts off what has no place in 8 bits. */
+async function openMeasured(input: Sharp, meta: Metadata): Promise<OpenImage> {
+  const isShort = meta.depth === 'ushort'
+  if (meta.width * meta.height * meta.channels > MOST_MEASURED) {
+    if (isShort) return { input, meta }
+    throw new InvalidMedia(`The image is too large for its ${meta.depth} samples: convert it to 8 or 16 bits`)
+  }
+  const shades = await spreadShades(input, meta).catch(() => {
+    throw new InvalidMedia(DAMAGED)
+  })
+  if (shades === null) return { input, meta }
+  const { data, width, height, channels } = shades
+  const spread = sharp(data, { limitInputPixels: false, raw: { width, height, channels } })
+  return { input: spread, meta: await spread.metadata() }
 }
 
 /** The library has no decoder for BMP. */
