@@ -205,6 +205,15 @@ describe('the soundtrack of a video', () => {
     })
   })
 
+  it.each(['mp4', 'webm', 'mov'] as const)('of a segment begins where that begins: %s', async (format) => {
+    const soundtrack = Float32Array.from({ length: SOUNDTRACK_RATE }, (_, i) => tone(i / SOUNDTRACK_RATE))
+    const times = frames.map((_, i) => 400_000 + i * 100)
+    const { sound } = await watch(format, await makeVideo({ format, frames, times, soundtrack, soundFrom: 401_000 }))
+    expect(sound!.length / RATE).toBeCloseTo(2, 1)
+    expect(loudness(sound!, 0, 0.9)).toBeLessThan(0.01)
+    expect(loudness(sound!, 1.1, 1.9)).toBeGreaterThan(0.3)
+  })
+
   it.each(['mp4', 'webm', 'mov'] as const)('that begins later is heard later: %s', async (format) => {
     const soundtrack = Float32Array.from({ length: SOUNDTRACK_RATE }, (_, i) => tone(i / SOUNDTRACK_RATE))
     const bytes = await makeVideo({ format, frames, soundtrack, soundFrom: 1000 })

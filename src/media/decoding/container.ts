@@ -100,8 +100,13 @@ export class Container implements AsyncDisposable {
    * that begins later is shown or heard later.
    */
   get start(): number {
+    return Math.min(0, this.firstStart)
+  }
+
+  /** Where the first stream begins, in seconds. */
+  get firstStart(): number {
     const { startTime } = this.#format
-    return startTime === NO_TIMESTAMP ? 0 : Math.min(0, Number(startTime) / 1e6)
+    return startTime === NO_TIMESTAMP ? 0 : Number(startTime) / 1e6
   }
 
   /**

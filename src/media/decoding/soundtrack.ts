@@ -10,7 +10,7 @@ import type { DecodedVideo } from './process/protocol.ts'
 export interface SoundtrackOptions {
   readonly format: VideoType
   readonly limits: AudioLimits
-  /** The container's time, in seconds, that the video begins at. */
+  /** The container's time, in seconds, that the samples begin at. */
   readonly origin: number
 }
 

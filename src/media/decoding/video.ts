@@ -43,9 +43,10 @@ export async function decodeVideo(
   const seen = await withStream(ffmpeg, task, async (container, stream) => {
     const frames = await listFrames(container, stream)
     const timeline = new Timeline(frames)
-    return { timeline, unit: stream.timeBase.num / stream.timeBase.den, origin: container.start }
+    const { start: origin, firstStart } = container
+    return { timeline, unit: stream.timeBase.num / stream.timeBase.den, origin, firstStart }
   })
-  const { timeline, unit, origin } = seen
+  const { timeline, unit, origin, firstStart } = seen
   // Pictures may begin later than the container, whose time the sound follows too.
   const first = Math.max(0, timeline.start * unit - origin)
   const samples = timeline.sample(limits.framesPerSecond * unit, Math.min(limits.maxFrames, task.maxFrames))
@@ -53,12 +54,15 @@ export async function decodeVideo(
     if (stream.codecpar.width * stream.codecpar.height > LARGE_PIXELS) await grant()
     return decodeSamples(ffmpeg, { container, stream, samples, limits })
   })
+  const duration = timeline.duration * unit
+  // A segment of a stream: silence for all that came before it would be most of its sound.
+  const heardFrom = firstStart - origin > duration ? firstStart : origin
   const frames = samples.map(({ at }, index): VideoFrame => ({ image: images[index]!, seconds: first + at * unit }))
   return {
     frames,
     original,
-    durationSeconds: first + timeline.duration * unit,
-    ...(sound === null ? SILENT : await decodeSoundtrack(ffmpeg, data, { format, limits: sound, origin })),
+    durationSeconds: first + duration,
+    ...(sound === null ? SILENT : await decodeSoundtrack(ffmpeg, data, { format, limits: sound, origin: heardFrom })),
   }
 }
 

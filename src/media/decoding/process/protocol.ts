@@ -118,7 +118,9 @@ export interface DecodedVideo {
   readonly original: Size
   /** From the container's start to the end of the pictures. */
   readonly durationSeconds: number
-  /** In step with the frames. Null for a video without audio that can be decoded, or when the audio was not requested. */
+  /**
+   * In step with the frames; from its first stream on if the container begins later than it lasts. Null for a video without audio that can be decoded, or when the audio was not requested.
+   */
   readonly sound: DecodedAudio | null
   readonly notes?: readonly string[]
 }
