@@ -69,7 +69,7 @@ function partition(text: string, tokens: readonly string[]): string[] {
 
 const letters = (most: number) => fc.string({ unit: fc.constantFrom('a', 'b', 'c'), minLength: 1, maxLength: most })
 
-test('a text that is not cut at words is cut only at tokens, of whatever overlaps', () => {
+test('a text that is not cut at words is cut only at tokens, also where these overlap', () => {
   fc.assert(
     fc.property(fc.uniqueArray(letters(5), { maxLength: 6 }), letters(300), (tokens, text) => {
       const slices = [...slicesOf(text, new AddedTokens(added(tokens)), false, 1)].filter((slice) => slice !== '')
