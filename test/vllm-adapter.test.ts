@@ -1,5 +1,5 @@
 /** The adapter to vLLM, with recorded streams of a real server (test/vllm/recording.test.ts). */
-import { mkdtemp, readFile, rm } from 'node:fs/promises'
+import { cp, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest'
@@ -407,6 +407,26 @@ describe('two servers', () => {
       await server.close()
     }
   })
+})
+
+test.each([
+  ['the card names', 8192],
+  ['the folder says', undefined],
+])('a context that its settings extend is served, where %s it', async (_, contextTokens) => {
+  const tokenizer = join(folder, 'extended')
+  await cp(model, tokenizer, { recursive: true })
+  const config = JSON.parse(await readFile(join(model, 'config.json'), 'utf8'))
+  const scaling = { rope_type: 'yarn', factor: 4, original_max_position_embeddings: 2048 }
+  const extended = { ...config.text_config, max_position_embeddings: 2048, rope_scaling: scaling }
+  await writeFile(join(tokenizer, 'config.json'), JSON.stringify({ ...config, text_config: extended }))
+  await using player = await Player.start(recorded)
+  const server = await serve([player.url], { tokenizer, contextTokens })
+  try {
+    const { data } = (await (await server.get('/v1/models?extended=true')).json()) as { data: { id: string }[] }
+    expect(data.find(({ id }) => id === ID)).toMatchObject({ max_context_tokens: 8192 })
+  } finally {
+    await server.close()
+  }
 })
 
 describe('a card is refused', () => {

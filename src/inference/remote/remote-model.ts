@@ -78,7 +78,6 @@ export async function describeRemoteModel(card: RemoteModelCard): Promise<Remote
       reject(`${field}.maxTokens`, `must be at most ${Math.floor(most / pixels)}, by the largest size ${about}`)
   }
   const takesImages = card.image !== undefined && images !== null
-  const trained = language.get(`${language.get('general.architecture')}.context_length`)
   const tokens = tokensOf(language)!
   const text = (name: 'bos' | 'eos') => {
     const id = language.get(`tokenizer.ggml.${name}_token_id`)
@@ -86,10 +85,8 @@ export async function describeRemoteModel(card: RemoteModelCard): Promise<Remote
   }
   const template = await chooseTemplate(card.engine.chatTemplate, language, card)
   const info: ModelInfo = {
-    contextTokens: Math.min(
-      card.engine.contextTokens,
-      typeof trained === 'number' ? trained : Number.POSITIVE_INFINITY,
-    ),
+    // The servers may extend what the model was trained with; they are asked for theirs.
+    contextTokens: card.engine.contextTokens,
     longestTokenBytes: Number.POSITIVE_INFINITY,
     chatTemplate: template.source,
     templateTraits: await traitsOf(template, card),

@@ -11,6 +11,7 @@ import { isObject, merged, named } from '../card-values.ts'
 import { Origins } from '../origins.ts'
 import { type ModelHeaders, modelHeaders } from '../read/model-headers.ts'
 import { findTokens } from '../read/vocabulary.ts'
+import { runsOnServers } from '../server-engines.ts'
 import { ENFORCED, TEXT_THOUGHT, TEXT_TOOL_SYNTAX } from '../text-card.ts'
 import { type CardPlace, type WrittenCard, type WrittenServe, withExtensions } from '../written-card.ts'
 import { deriveContext } from './derived-context.ts'
@@ -205,7 +206,8 @@ class Completion {
     const { contextTokens: given, maxSequences } = this.#card.engine
     const origin = 'engine.contextTokens'
     if (given !== undefined) {
-      if (!this.#leavesOpen('maxContextTokens')) return { engine: {}, contextTokens: given, origin }
+      if (!this.#leavesOpen('maxContextTokens') || runsOnServers(this.#card.engine))
+        return { engine: {}, contextTokens: given, origin }
       const language = await this.#headers.language()
       const trained = language.get(`${language.get('general.architecture')}.context_length`)
       const contextTokens = typeof trained === 'number' ? Math.min(given, trained) : given

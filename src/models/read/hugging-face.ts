@@ -33,15 +33,16 @@ export const LEAST_PIXELS = 'preprocessor.min_pixels'
 type Json = Readonly<Record<string, unknown>>
 
 /** Tokens that end a reply in some vocabulary, even if its settings do not say so. */
-const TURN_ENDS = [
-  '<|im_end|>',
-  '<|endoftext|>',
-  '<|eot_id|>',
-  '<|eom_id|>',
-  '<end_of_turn>',
-  '<|end|>',
-  '<|end_of_text|>',
+const TURN_ENDS = ['<|im_end|>', '<|endoftext|>', '<|eot_id|>', '<|eom_id|>', '<end_of_turn>', '<|end_of_text|>']
+const MESSAGE_END = '<|end|>'
+/** Where a vocabulary has these, a reply is several messages (Harmony), and `MESSAGE_END` ends one of them. */
+const REPLY_ENDS = [
+  ['<|return|>', '<|call|>'],
+  ['<|calls|>', '<|flush|>'],
 ]
+
+/** Rules that extend a context by a factor. What others extend is in the context that config.json names. */
+const EXTENDED_BY_FACTOR = ['linear', 'dynamic', 'yarn']
 
 /** The largest known vocabularies have some 260,000 tokens. */
 const MAX_TOKENS = 2 ** 20
@@ -95,7 +96,7 @@ export async function readFolderHeaders(name: string, place: CardFolder): Promis
   }
   const language = present({
     'general.architecture': architecture,
-    [`${architecture}.context_length`]: text.max_position_embeddings,
+    [`${architecture}.context_length`]: contextOf(text),
     'tokenizer.chat_template': templates.plain,
     'tokenizer.chat_template.tool_use': templates.forTools,
     'tokenizer.ggml.tokens': tokens,
@@ -104,7 +105,9 @@ export async function readFolderHeaders(name: string, place: CardFolder): Promis
     'tokenizer.ggml.eos_token_id': tokenId(settings.eos_token),
   })
   const eos = [generation.eos_token_id, text.eos_token_id, tokenId(settings.eos_token)].flat()
-  const ends = [...eos, ...TURN_ENDS.map(tokenId)].filter((id) => typeof id === 'number')
+  const hasMessages = REPLY_ENDS.some((ends) => ends.every((token) => known.has(token)))
+  const usual = hasMessages ? TURN_ENDS : [...TURN_ENDS, MESSAGE_END]
+  const ends = [...eos, ...usual.map(tokenId)].filter((id) => typeof id === 'number')
   const stopTokens = [...new Set(ends)]
   const found = { family: model.family, images: model.images, unserved: model.unserved, stopTokens }
   if (model.images === null) return { language, encoder: null, ...found }
@@ -152,6 +155,21 @@ async function readJson(folder: string, file: string, place: CardFolder): Promis
   }
   if (!isObject(json)) throw new CardError(place.file, 'engine.tokenizer', `${path} is not a JSON object`)
   return json
+}
+
+/** Tokens that a model takes, as vLLM and SGLang read its config.json; not a number where that says nothing. */
+function contextOf(text: Json): unknown {
+  const { max_position_embeddings: positions, model_type: type } = text
+  // Gemma 3 names what its factor has extended.
+  if (String(type).startsWith('gemma3')) return positions
+  const given = [text.rope_parameters, text.rope_scaling].find(isObject) ?? {}
+  // Layers of several kinds may have rules of their own.
+  const rules = [given, ...Object.values(given).filter(isObject)]
+  const rule = rules.find(({ rope_type, type }) => EXTENDED_BY_FACTOR.includes(String(rope_type ?? type)))
+  if (typeof rule?.factor !== 'number') return positions
+  const isYarn = (rule.rope_type ?? rule.type) === 'yarn'
+  const original = (isYarn ? rule.original_max_position_embeddings : undefined) ?? positions
+  return typeof original === 'number' ? Math.floor(original * rule.factor) : positions
 }
 
 /** The tokens around and in place of an image that config.json names by their numbers. */

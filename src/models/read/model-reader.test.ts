@@ -179,15 +179,60 @@ test.each<[string, Readonly<Record<string, unknown>>, readonly [plain: string, f
     ['t', 't'],
   ],
 ])('the chat template of a folder: %s', async (_name, files, [plain, forTools]) => {
+  const { language } = await headersOf(files)
+  expect(language.get('tokenizer.chat_template')).toBe(plain)
+  expect(language.get('tokenizer.chat_template.tool_use')).toBe(forTools)
+})
+
+test.each<[string, number, Readonly<Record<string, unknown>>]>([
+  ['none', 1000, {}],
+  ['YaRN', 2000, { rope_scaling: { type: 'yarn', factor: 4, original_max_position_embeddings: 500 } }],
+  ['YaRN without the original context', 4000, { rope_scaling: { rope_type: 'yarn', factor: 4 } }],
+  ['linear', 2500, { rope_scaling: { rope_type: 'linear', factor: 2.5 } }],
+  ['dynamic, as newer files have it', 2000, { rope_parameters: { rope_type: 'dynamic', factor: 2, rope_theta: 1e4 } }],
+  [
+    'YaRN for some layers',
+    2000,
+    { rope_parameters: { a: { rope_type: 'default' }, b: { rope_type: 'yarn', factor: 2 } }, rope_scaling: null },
+  ],
+  ['Llama 3', 1000, { rope_scaling: { rope_type: 'llama3', factor: 8, original_max_position_embeddings: 500 } }],
+  ['LongRoPE', 1000, { rope_scaling: { type: 'longrope', factor: 32, original_max_position_embeddings: 500 } }],
+  ['M-RoPE', 1000, { rope_scaling: { type: 'mrope', mrope_section: [16, 24, 24] } }],
+  ['Gemma 3', 1000, { model_type: 'gemma3_text', rope_scaling: { rope_type: 'linear', factor: 8 } }],
+])('the context of a folder whose positions are scaled: %s', async (_name, tokens, settings) => {
+  const text_config = { max_position_embeddings: 1000, ...settings }
+  const { language } = await headersOf({ 'config.json': { model_type: 'qwen2', text_config } })
+  expect(language.get(`${language.get('general.architecture')}.context_length`)).toBe(tokens)
+})
+
+test.each([
+  [['<|end|>', '<|return|>', '<|call|>'], [1]],
+  [['<|end|>', '<|calls|>', '<|flush|>'], [1]],
+  [
+    ['<|end|>', '<|call|>'],
+    [1, 0],
+  ],
+  [
+    ['<|im_end|>', '<|end|>'],
+    [1, 0],
+  ],
+])('tokens that end a reply, beside the one that a folder names, among %j', async (tokens, ends) => {
+  const vocab = Object.fromEntries(tokens.map((token, id) => [token, id]))
+  const { stopTokens } = await headersOf({
+    'config.json': { model_type: 'gpt_oss', eos_token_id: 1 },
+    'tokenizer.json': { model: { vocab } },
+  })
+  expect(stopTokens).toEqual(ends)
+})
+
+async function headersOf(files: Readonly<Record<string, unknown>>) {
   const folder = await mkdtemp(join(directory, 'folder-'))
   await mkdir(join(folder, 'additional_chat_templates'))
   const all = { 'config.json': { model_type: 'qwen2' }, 'tokenizer.json': { model: { vocab: { a: 0 } } }, ...files }
   for (const [name, content] of Object.entries(all))
     await writeFile(join(folder, name), typeof content === 'string' ? content : JSON.stringify(content))
-  const { language } = await readFolder('.', { file: join(folder, 'card.json'), directory: folder })
-  expect(language.get('tokenizer.chat_template')).toBe(plain)
-  expect(language.get('tokenizer.chat_template.tool_use')).toBe(forTools)
-})
+  return readFolder('.', { file: join(folder, 'card.json'), directory: folder })
+}
 
 test('a tokenizer that names a token far behind all others is read without it', async () => {
   await writeFile(join(directory, 'config.json'), JSON.stringify({ model_type: 'qwen2' }))

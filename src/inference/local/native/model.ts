@@ -1,4 +1,5 @@
 import { getOrMake } from '../../../lib/get-or-make.ts'
+import type { AddedToken } from '../tokens/text-slices.ts'
 import { inBackground } from './declare.ts'
 import type { Llama } from './llama.ts'
 import type { Pointer, StructValue } from './structs.ts'
@@ -10,6 +11,8 @@ const VOCABULARY_BPE = 2
 const CONTROL_ATTRIBUTES = (1 << 0) | (1 << 3)
 /** The attribute of tokens that are parsed in any text. */
 const USER_DEFINED = 1 << 4
+/** The attributes of tokens that take blanks before or behind them away. */
+const STRIPS = (1 << 7) | (1 << 8)
 /** A character that no vocabulary has: a token never joins it with what follows. */
 const SEPARATOR = '\uE000'
 /** Maximum bytes of a UTF-8 character. */
@@ -46,6 +49,7 @@ export class Model {
   readonly cutsAtWords: boolean
   /** Maximum bytes of text in a token; infinite if unknown. */
   readonly longestTokenBytes: number
+  readonly addedTokens: readonly AddedToken[]
 
   /**
    * @param printedTokens texts of control tokens whose text is part of the output.
@@ -79,6 +83,9 @@ export class Model {
     this.cutsAtWords = type === VOCABULARY_BPE
     this.longestTokenBytes =
       type === VOCABULARY_BPE || type === VOCABULARY_SPM ? this.#longestPiece() : Number.POSITIVE_INFINITY
+    this.addedTokens = Array.from({ length: this.vocabularySize }, (_, token) => this.#added(token)).filter(
+      (token) => token !== null,
+    )
   }
 
   /**
@@ -103,6 +110,11 @@ export class Model {
     return this.tokenize(SEPARATOR + text, parseControl).subarray(head.length)
   }
 
+  async tokenizeContinuationInBackground(text: string, parseControl: boolean): Promise<Int32Array> {
+    const head = this.tokenize(SEPARATOR, false)
+    return (await this.tokenizeInBackground(SEPARATOR + text, parseControl)).subarray(head.length)
+  }
+
   /** Whether the token is a control token, which only trusted text may contain. */
   isControl(token: number): boolean {
     return (this.#llama.vocab_get_attr(this.#vocabulary, token) & CONTROL_ATTRIBUTES) !== 0
@@ -114,7 +126,7 @@ export class Model {
     return isDefined && Buffer.from(this.piece(token)).toString().trim() !== ''
   }
 
-  /** `tokenize` on another thread, for long texts. The library is thread-safe here. */
+  /** `tokenize` on another thread, for slices of texts; `Texts` takes long ones. The library is thread-safe here. */
   async tokenizeInBackground(text: string, parseControl: boolean, isWhole = false): Promise<Int32Array> {
     const bytes = Buffer.from(text)
     const tokens = new Int32Array(bytes.length + 1)
@@ -169,6 +181,13 @@ export class Model {
 
   #tokenizeInto(tokens: Int32Array, bytes: Uint8Array, parseControl: boolean, isWhole: boolean): number {
     return this.#llama.tokenize(this.#vocabulary, bytes, bytes.length, tokens, tokens.length, isWhole, parseControl)
+  }
+
+  #added(token: number): AddedToken | null {
+    const attributes = this.#llama.vocab_get_attr(this.#vocabulary, token)
+    if ((attributes & (CONTROL_ATTRIBUTES | USER_DEFINED)) === 0) return null
+    const isControl = (attributes & CONTROL_ATTRIBUTES) !== 0
+    return { text: this.name(token), isControl, strips: (attributes & STRIPS) !== 0 }
   }
 
   #longestPiece(): number {

@@ -9,12 +9,16 @@ const LONGEST_OVERLAP = 16
 
 /** Lets a sampler choose among the tokens that a constraint allows. */
 export class ConstrainedSampler implements TokenSampler {
-  readonly #sampler: FreeSampler
+  readonly #sampler: Pick<FreeSampler, 'ask' | 'sample' | 'accept'>
   readonly #matcher: Matcher
   readonly #model: Pick<Model, 'tokenize' | 'piece'>
 
   /** Takes over sampler and matcher. */
-  constructor(sampler: FreeSampler, matcher: Matcher, model: Pick<Model, 'tokenize' | 'piece'>) {
+  constructor(
+    sampler: Pick<FreeSampler, 'ask' | 'sample' | 'accept'>,
+    matcher: Matcher,
+    model: Pick<Model, 'tokenize' | 'piece'>,
+  ) {
     this.#sampler = sampler
     this.#matcher = matcher
     this.#model = model

@@ -27,9 +27,13 @@ export class DrawingSampler implements FreeSampler {
   }
 
   sample(rows: Rows, row: number, allowed?: Int32Array): number {
-    const { token } = rows.choose(row, this.ask([], allowed))
+    const token = this.choose(rows, row, allowed)
     this.accept(token)
     return token
+  }
+
+  choose(rows: Rows, row: number, allowed?: Int32Array): number {
+    return rows.choose(row, this.ask([], allowed)).token
   }
 
   accept(token: number): void {

@@ -8,6 +8,10 @@ export class GreedySampler implements FreeSampler {
   }
 
   sample(rows: Rows, row: number, allowed?: Int32Array): number {
+    return this.choose(rows, row, allowed)
+  }
+
+  choose(rows: Rows, row: number, allowed?: Int32Array): number {
     return rows.choose(row, this.ask([], allowed)).token
   }
 

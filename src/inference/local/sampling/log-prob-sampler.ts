@@ -36,9 +36,14 @@ export class LogProbSampler implements FreeSampler, LogProbs {
   }
 
   sample(rows: Rows, row: number, allowed?: Int32Array): number {
+    const token = this.choose(rows, row, allowed)
+    this.accept(token)
+    return token
+  }
+
+  choose(rows: Rows, row: number, allowed?: Int32Array): number {
     const { token, ranking } = rows.choose(row, this.ask([], allowed))
     this.#sampled = { token, ...ranking! }
-    this.#sampler.accept(token)
     return token
   }
 

@@ -29,6 +29,8 @@ export interface FreeSampler extends TokenSampler {
   /** @param allowed a bit for each token that may be chosen; see `Matcher.nextTokens`. */
   ask(ahead?: readonly number[], allowed?: Int32Array): Ask
   sample(rows: Rows, row: number, allowed?: Int32Array): number
+  /** Chooses a token like `sample`, but does not count it: the caller accepts what it keeps. */
+  choose(rows: Rows, row: number, allowed?: Int32Array): number
   /** Counts a token that was not sampled. */
   accept(token: number): void
 }

@@ -5,6 +5,7 @@ import {
   branch,
   CARD,
   collect,
+  GREEDY,
   generate,
   question,
   RANDOM,
@@ -13,8 +14,10 @@ import {
 import { loadCard } from '../../../models/card.ts'
 import type { Thought } from '../../contract/work.ts'
 import { LocalEngine } from '../host/local-engine.ts'
-import { LIKELIEST } from '../native/choice.ts'
+import { type Ask, chooseFrom, LIKELIEST } from '../native/choice.ts'
 import type { Context } from '../native/context.ts'
+import { PLAIN_OPERATIONS } from '../native/logits-operations.ts'
+import { DrawingSampler } from './drawing-sampler.ts'
 import { ThoughtSampler } from './thought-sampler.ts'
 
 const thought: Thought = { end: '</think>', closing: '\n</think>\n\n', budget: 16 }
@@ -45,7 +48,7 @@ describe('the sampler', () => {
         },
         free: {
           ask: () => LIKELIEST,
-          sample: () => this.#script.shift() ?? END,
+          choose: () => this.#script.shift() ?? END,
           accept: (token) => void this.accepted.push(token),
         },
         reply: { ask: () => null, sample: () => -1 },
@@ -95,7 +98,7 @@ describe('the sampler', () => {
   test('the budget closes the thought, and the closing tokens count as sampled', () => {
     const script = new Script(cut('never ending', []))
     expect(script.run(5)).toEqual({ text: 'never\n</think>\n\n', interrupted: true })
-    expect(script.accepted).toHaveLength('\n</think>\n\n'.length)
+    expect(script.accepted).toHaveLength('never\n</think>\n\n'.length)
     expect(new Script([]).run(0)).toEqual({ text: '\n</think>\n\n', interrupted: true })
   })
 
@@ -117,8 +120,34 @@ describe('the sampler', () => {
   })
 
   test('a turn that ends within its thought continues with the reply', () => {
-    expect(new Script([Buffer.from('Hm'), null]).run(9)).toEqual({ text: 'Hm\n</think>\n\n', interrupted: false })
+    const script = new Script([Buffer.from('Hm'), null])
+    expect(script.run(9)).toEqual({ text: 'Hm\n</think>\n\n', interrupted: false })
+    // The end is not written, so no penalty counts it.
+    expect(script.accepted).not.toContain(END)
+    expect(script.accepted).toHaveLength(1 + '\n</think>\n\n'.length)
   })
+})
+
+test('an end of turn that is not written leaves penalties as they are', () => {
+  // 0 ends the turn, 1 and 3 are words, 2 is the mark.
+  const pieces = ['', 'a', '</think>', 'b']
+  const free = new DrawingSampler({ ...GREEDY, presencePenalty: 2 }, 1)
+  const sampler = new ThoughtSampler({
+    thought: { ...thought, closing: '</think>' },
+    maxTokens: 200,
+    model: {
+      tokenize: () => Int32Array.of(2),
+      piece: (token) => Buffer.from(pieces[token]!),
+      isEndOfGeneration: (token) => token === 0,
+    },
+    free,
+    reply: free,
+  })
+  const sample = (...logits: number[]) => {
+    const rows = { choose: (_row: number, ask: Ask) => chooseFrom(PLAIN_OPERATIONS, Float32Array.from(logits), ask) }
+    return sampler.sample(rows, 0)
+  }
+  expect([sample(5, 0, 0, 0), sample(0, 5, 0, 0), sample(5, 0, 0, 4)]).toEqual([2, 1, 0])
 })
 
 describe('the engine', () => {

@@ -12,7 +12,7 @@ export interface ThoughtSamplerParts {
   readonly maxTokens: number
   readonly model: Pick<Model, 'tokenize' | 'piece' | 'isEndOfGeneration'>
   /** Samples the thought. */
-  readonly free: Pick<FreeSampler, 'ask' | 'sample' | 'accept'>
+  readonly free: Pick<FreeSampler, 'ask' | 'choose' | 'accept'>
   /** Samples the reply; may be the same. */
   readonly reply: TokenSampler
 }
@@ -62,8 +62,10 @@ export class ThoughtSampler implements TokenSampler {
       this.#interrupted = true
       return this.#close()
     }
-    const token = this.#parts.free.sample(rows, row)
+    const token = this.#parts.free.choose(rows, row)
+    // The end of the turn is not written, so it must not count either.
     if (this.#parts.model.isEndOfGeneration(token)) return this.#close()
+    this.#parts.free.accept(token)
     this.#tokens++
     this.#read(token)
     return token

@@ -1,5 +1,6 @@
-import type { PromptPart, TextPart } from '../../contract/parts.ts'
+import type { MediaPart, PromptPart, TextPart } from '../../contract/parts.ts'
 import type { Model } from '../native/model.ts'
+import type { Reading, ReadingTerms, Texts } from './texts.ts'
 
 type Tokeniser = Pick<Model, 'readsAsOne' | 'tokenize' | 'tokenizeContinuation' | 'isControl' | 'isMark'>
 
@@ -11,6 +12,8 @@ type Tokeniser = Pick<Model, 'readsAsOne' | 'tokenize' | 'tokenizeContinuation' 
 export class JoinedTexts {
   readonly #model: Tokeniser
   readonly #tokens = new WeakMap<TextPart, Int32Array>()
+  /** Prepared runs by their first part: those that begin a text, and those that continue one. */
+  readonly #prepared = [new WeakMap<TextPart, PreparedRun>(), new WeakMap<TextPart, PreparedRun>()] as const
 
   constructor(model: Tokeniser) {
     this.#model = model
@@ -27,62 +30,86 @@ export class JoinedTexts {
    */
   join(parts: readonly PromptPart[], continues: boolean): readonly PromptPart[] {
     if (!this.#model.readsAsOne) return parts
-    const joined: PromptPart[] = []
-    let run: TextPart[] = []
-    let follows = continues
-    const close = () => {
-      joined.push(...this.#joinRun(run, follows))
-      run = []
-      follows = false
-    }
-    for (const part of parts) {
-      if (part.type === 'text') {
-        if (part.text !== '') run.push(part)
-      } else {
-        close()
-        joined.push(part)
-      }
-    }
-    close()
-    return joined
+    return runsOf(parts, continues).flatMap((run): readonly PromptPart[] => {
+      if ('media' in run) return [run.media]
+      const prepared = this.#prepared[Number(run.continues) as 0 | 1].get(run.texts[0]!)
+      if (prepared !== undefined && isSame(prepared.texts, run.texts)) return prepared.joined
+      const reads = this.#joinRun(run)
+      let read = reads.next()
+      while (!read.done) read = reads.next(this.#tokenize(read.value))
+      return read.value
+    })
   }
 
-  #joinRun(run: readonly TextPart[], continues: boolean): readonly TextPart[] {
-    if (run.length === 0) return []
+  /**
+   * Does the slow part of `join` for the same parts. A vocabulary that reads texts apart needs none.
+   * @param most maximum tokens.
+   * @param follows whether another prompt comes before, whose text they may continue or not.
+   * @returns false if there are more.
+   */
+  async prepare(
+    parts: readonly PromptPart[],
+    most: number,
+    follows: boolean,
+    texts: Pick<Texts, 'read'>,
+    terms: ReadingTerms,
+  ): Promise<boolean> {
+    if (!this.#model.readsAsOne) return true
+    for (const continues of follows ? [false, true] : [false]) {
+      let left = most
+      for (const run of runsOf(parts, continues)) {
+        if ('media' in run) continue
+        const reads = this.#joinRun(run)
+        const first = reads.next() as IteratorYieldResult<Reading>
+        const whole = await texts.read(first.value, left, terms)
+        if (whole === null) return false
+        left -= whole.length
+        let step = reads.next(whole)
+        while (!step.done) step = reads.next((await texts.read(step.value, Number.POSITIVE_INFINITY, terms))!)
+        const prepared = { texts: run.texts, joined: step.value }
+        this.#prepared[Number(run.continues) as 0 | 1].set(run.texts[0]!, prepared)
+      }
+    }
+    return true
+  }
+
+  /** Yields the texts to tokenise, all in one first, and takes their tokens. */
+  *#joinRun({ texts, continues }: TextRun): Generator<Reading, readonly TextPart[], Int32Array> {
     const whole: TextPart = {
       type: 'text',
-      text: run.map(({ text }) => text).join(''),
-      trusted: run.some(({ trusted }) => trusted),
+      text: texts.map(({ text }) => text).join(''),
+      trusted: texts.some(({ trusted }) => trusted),
     }
-    const tokens = this.#tokenize(whole, continues)
-    if (run.length === 1 || this.#isHarmless(run, tokens)) {
+    const tokens = yield { ...whole, continues }
+    if (texts.length === 1 || (yield* this.#isHarmless(texts, tokens))) {
       this.#tokens.set(whole, tokens)
       return [whole]
     }
     let follows = continues
-    return run.map(({ text, trusted }) => {
+    const parts: TextPart[] = []
+    for (const { text, trusted } of texts) {
       const part: TextPart = { type: 'text', text, trusted }
-      const own = this.#tokenize(part, follows)
+      const own = yield { ...part, continues: follows }
       this.#tokens.set(part, own)
       follows = own.length > 0 && !this.#model.isControl(own.at(-1)!)
-      return part
-    })
+      parts.push(part)
+    }
+    return parts
   }
 
   /** Whether the joined text has exactly the control tokens of the trusted texts and the marks of all texts. */
-  #isHarmless(run: readonly TextPart[], tokens: Int32Array): boolean {
+  *#isHarmless(texts: readonly TextPart[], tokens: Int32Array): Generator<Reading, boolean, Int32Array> {
     const wanted: number[] = []
-    for (const { text, trusted } of run) {
-      const own = this.#model.tokenize(text, true)
+    for (const { text, trusted } of texts) {
+      const own = yield { text, trusted: true }
       if (!trusted && own.some((token) => this.#model.isControl(token))) return false
-      wanted.push(...this.#whole(own))
+      for (const token of this.#whole(own)) wanted.push(token)
     }
     const found = this.#whole(tokens)
     return found.length === wanted.length && found.every((token, index) => token === wanted[index])
   }
 
-  #tokenize(part: TextPart, continues: boolean): Int32Array {
-    const { text, trusted } = part
+  #tokenize({ text, trusted, continues }: Reading): Int32Array {
     return continues ? this.#model.tokenizeContinuation(text, trusted) : this.#model.tokenize(text, trusted)
   }
 
@@ -90,4 +117,37 @@ export class JoinedTexts {
   #whole(tokens: Int32Array): number[] {
     return [...tokens].filter((token) => this.#model.isControl(token) || this.#model.isMark(token))
   }
+}
+
+interface TextRun {
+  readonly texts: readonly TextPart[]
+  /** Whether it follows ordinary text. */
+  readonly continues: boolean
+}
+
+interface PreparedRun {
+  readonly texts: readonly TextPart[]
+  readonly joined: readonly TextPart[]
+}
+
+/** The texts between media, and these. */
+function runsOf(parts: readonly PromptPart[], continues: boolean): (TextRun | { readonly media: MediaPart })[] {
+  const runs: (TextRun | { readonly media: MediaPart })[] = []
+  let texts: TextPart[] = []
+  const close = () => {
+    if (texts.length > 0) runs.push({ texts, continues: continues && runs.length === 0 })
+    texts = []
+  }
+  for (const part of parts) {
+    if (part.type !== 'text') {
+      close()
+      runs.push({ media: part })
+    } else if (part.text !== '') texts.push(part)
+  }
+  close()
+  return runs
+}
+
+function isSame(one: readonly TextPart[], other: readonly TextPart[]): boolean {
+  return one.length === other.length && one.every((part, at) => part === other[at])
 }

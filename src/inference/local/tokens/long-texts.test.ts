@@ -25,13 +25,14 @@ const ask = (parts: PromptPart[]) => generate(engine, [...parts, trusted('<|im_e
 
 describe('a text that cannot fit', () => {
   test.each([
-    ['of one letter', 'a'],
-    ['of words', 'word '],
-    ['of blanks', ' '],
-    ['of a mark', '<think>x'],
-    ['of characters of several bytes', '日本語😀'],
-  ])('%s is refused while others go on', async (_, unit) => {
-    const text = untrusted(unit.repeat((19 * MEGABYTE) / Buffer.byteLength(unit)))
+    ['of one letter', 'a', untrusted],
+    ['of words', 'word ', untrusted],
+    ['of blanks', ' ', untrusted],
+    ['of a mark', '<think>x', untrusted],
+    ['of a mark in trusted text', 'x<think>', trusted],
+    ['of characters of several bytes', '日本語😀', untrusted],
+  ])('%s is refused while others go on', async (_, unit, part) => {
+    const text = part(unit.repeat((19 * MEGABYTE) / Buffer.byteLength(unit)))
     const pause = await longestPause(engine, async () => {
       await expect(ask([text])).rejects.toEqual(apiError({ status: 400, param: 'messages' }))
       expect(await countTokens(engine, [picture(256, 256), text])).toBe(Number.POSITIVE_INFINITY)

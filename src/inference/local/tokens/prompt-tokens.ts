@@ -12,7 +12,7 @@ import type { EncoderCache } from './encoder-cache.ts'
 import { EncoderTurns, type EncodeTurn, WHOLE } from './encoder-turns.ts'
 import { JoinedTexts } from './joined-texts.ts'
 import { mediaChunks, type PicturePart, PictureSource, PreparedPictures } from './picture-source.ts'
-import { givenTokens, Texts } from './texts.ts'
+import { givenTokens, type ReadingTerms, Texts } from './texts.ts'
 
 /** A tokenised prompt, or a part of one. May hold native memory until closed. */
 export interface TokenisedPrompt {
@@ -158,6 +158,7 @@ export class PromptReader {
   /**
    * Does the slow part of reading a prompt without delaying steps.
    * @param most maximum tokens of its text.
+   * @param follows whether it follows another prompt, whose text it may continue.
    * @returns false if it has more.
    */
   async prepare(
@@ -165,8 +166,9 @@ export class PromptReader {
     organisation: string,
     most: number,
     signal: AbortSignal,
+    follows = false,
   ): Promise<boolean> {
-    if (!(await this.#texts.prepare(parts.filter(isText), most, signal))) return false
+    if (!(await this.#prepareTexts(parts, most, { organisation, signal }, follows))) return false
     const media = parts.filter(isMedia)
     for (let first = 0; first < media.length; first += HASHES_AT_ONCE) {
       const some = media.slice(first, first + HASHES_AT_ONCE)
@@ -176,6 +178,18 @@ export class PromptReader {
       signal.throwIfAborted()
     }
     return true
+  }
+
+  async #prepareTexts(
+    parts: readonly PromptPart[],
+    most: number,
+    terms: ReadingTerms,
+    follows: boolean,
+  ): Promise<boolean> {
+    const texts = parts.filter(isText)
+    if (!this.#model.readsAsOne) return this.#texts.prepare(texts, most, terms)
+    if (!this.#texts.areLong(texts)) return true
+    return this.#texts.mayFit(texts, most) && this.#joined.prepare(parts, most, follows, this.#texts, terms)
   }
 
   async #prepareMedia(part: MediaPart, organisation: string, signal: AbortSignal): Promise<void> {

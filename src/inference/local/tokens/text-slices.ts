@@ -1,4 +1,13 @@
-import type { TextPart } from '../../contract/parts.ts'
+import { getOrMake } from '../../../lib/get-or-make.ts'
+
+/** A token that stands for its text wherever that is written: a control token, or a mark such as `<think>`. */
+export interface AddedToken {
+  readonly text: string
+  /** Whether only trusted text becomes it. */
+  readonly isControl: boolean
+  /** Whether it takes blanks beside it away. */
+  readonly strips: boolean
+}
 
 /**
  * Characters per slice. llama.cpp's search for tokens that were added to a vocabulary takes time that grows with the
@@ -9,36 +18,154 @@ export const SLICE_CHARACTERS = 4096
 const CUT_CHARACTERS = 1024
 
 /**
- * Cuts a long text where tokenisers of words and subwords cut it anyway: before a space between two words, or, in trusted
- * text, before a control token at the start of a line or after another control token. A client's text without such a boundary
- * is cut between two characters.
+ * Cuts a long text where tokenisers cut it anyway: at added tokens, and, for those that split text into words, before a
+ * space between two words. A text of words without such a place is cut behind a letter or a digit, at worst between any two
+ * characters. A text that is not cut at words has longer slices where it has no added token.
  * @param least characters of a slice; longer where there is no boundary.
+ * @yields slices, and empty texts while it looks for the end of a long one, so that the caller may do something else.
  */
 export function* slicesOf(
-  { text, trusted }: Pick<TextPart, 'text' | 'trusted'>,
+  text: string,
+  added: AddedTokens,
+  cutsAtWords: boolean,
   least = SLICE_CHARACTERS,
 ): Generator<string, void, void> {
-  const isBoundary = trusted ? isBeforeControlToken : isBetweenWords
-  for (let start = 0; start < text.length; ) {
-    const latest = start + SLICE_CHARACTERS
-    let end = Math.min(start + least, latest)
-    while (end < latest && end < text.length && !isBoundary(text, end)) end++
-    if (end >= latest) end = cutBehind(text, latest, isBoundary, trusted)
-    yield text.slice(start, end)
-    start = end
+  const leastAtToken = Math.min(least, SLICE_CHARACTERS - CUT_CHARACTERS)
+  let start = 0
+  let low = 0
+  for (const place of added.placesIn(text)) {
+    if (cutsAtWords)
+      for (const end of wordCuts(text, { start, low, until: place.start, least })) {
+        yield text.slice(start, end)
+        start = end
+      }
+    if (place.isCut)
+      for (const end of [place.start, place.end]) {
+        if (end - start < leastAtToken) continue
+        yield text.slice(start, end)
+        start = end
+      }
+    else if (!cutsAtWords) yield ''
+    low = place.end
+  }
+  if (start < text.length) yield text.slice(start)
+}
+
+interface Place {
+  readonly start: number
+  readonly end: number
+  /** Whether the text may be cut before and behind it, but not within it. */
+  readonly isCut: boolean
+}
+
+interface Branch {
+  readonly next: Map<number, Branch>
+  /** The token that ends here. */
+  token: AddedToken | null
+}
+
+/** Finds the tokens that llama.cpp looks for in a text before it reads the rest: the longest first, each from the left. */
+export class AddedTokens {
+  readonly #root: Branch = { next: new Map(), token: null }
+  readonly #first: RegExp | null
+
+  constructor(tokens: readonly AddedToken[]) {
+    for (const token of tokens) {
+      let branch = this.#root
+      for (let at = 0; at < token.text.length; at++)
+        branch = getOrMake<number, Branch>(branch.next, token.text.charCodeAt(at), () => ({
+          next: new Map(),
+          token: null,
+        }))
+      branch.token = token
+    }
+    const codes = [...this.#root.next.keys()].map((code) => `\\u${code.toString(16).padStart(4, '0')}`)
+    this.#first = codes.length === 0 ? null : new RegExp(`[${codes.join('')}]`, 'g')
+  }
+
+  /** Where tokens stand, in order; also places without one now and then, and the end of the text. */
+  *placesIn(text: string): Generator<Place, void, void> {
+    for (let at = this.#next(text, 0), told = 0; at < text.length; ) {
+      const token = this.#longestAt(text, at)
+      if (token === null) {
+        if (at - told > SLICE_CHARACTERS) {
+          yield { start: at, end: at, isCut: false }
+          told = at
+        }
+        at = this.#next(text, at + 1)
+        continue
+      }
+      const end = at + token.text.length
+      const reach = this.#reach(text, at, token)
+      if (token.strips) yield { start: at, end: endOfBlanks(text, reach), isCut: false }
+      else yield { start: at, end: reach, isCut: reach === end }
+      told = reach
+      at = this.#next(text, reach)
+    }
+    yield { start: text.length, end: text.length, isCut: false }
+  }
+
+  /**
+   * The end of a token; the end of all that overlap if it may lose to one that begins within it, because that one is longer.
+   * None reaches into it from before.
+   */
+  #reach(text: string, start: number, token: AddedToken): number {
+    const end = start + token.text.length
+    let reach = end
+    let loses = false
+    for (let at = start + 1; at < (loses ? reach : end); at++) {
+      const other = this.#longestAt(text, at)
+      if (other === null || at + other.text.length <= end) continue
+      loses ||= other !== token && Buffer.byteLength(other.text) >= Buffer.byteLength(token.text)
+      reach = Math.max(reach, at + other.text.length)
+    }
+    return loses ? reach : end
+  }
+
+  #next(text: string, from: number): number {
+    if (this.#first === null) return text.length
+    this.#first.lastIndex = from
+    return this.#first.exec(text)?.index ?? text.length
+  }
+
+  #longestAt(text: string, start: number): AddedToken | null {
+    let longest: AddedToken | null = null
+    let branch = this.#root.next.get(text.charCodeAt(start))
+    for (let at = start + 1; branch !== undefined; at++) {
+      longest = branch.token ?? longest
+      branch = branch.next.get(text.charCodeAt(at))
+    }
+    return longest
   }
 }
 
-type Test = (text: string, at: number) => boolean
+interface Stretch {
+  /** Where the slice begins. */
+  readonly start: number
+  /** Where the text begins that may be cut. */
+  readonly low: number
+  /** Where it ends. */
+  readonly until: number
+  readonly least: number
+}
 
-function cutBehind(text: string, latest: number, isBoundary: Test, onlyThere: boolean): number {
-  if (latest >= text.length) return text.length
-  for (let at = latest; at > latest - CUT_CHARACTERS; at--) if (isBoundary(text, at)) return at
-  if (onlyThere) {
-    let at = latest
-    while (at < text.length && !isBoundary(text, at)) at++
-    return at
+/** Cuts of a text without added tokens. */
+function* wordCuts(text: string, { start, low, until, least }: Stretch): Generator<number, void, void> {
+  for (let from = start; ; ) {
+    const latest = Math.max(from + SLICE_CHARACTERS, low + 1)
+    let end = Math.max(from + least, low)
+    while (end < latest && end < until && !isBetweenWords(text, end)) end++
+    if (end >= until) return
+    if (end >= latest) end = cutBefore(text, latest, Math.max(from, low))
+    yield end
+    from = end
   }
+}
+
+function cutBefore(text: string, latest: number, low: number): number {
+  const earliest = Math.max(low, latest - CUT_CHARACTERS)
+  for (const isBoundary of [isBetweenWords, isBehindWord])
+    for (let at = latest; at > earliest; at--) if (isBoundary(text, at)) return at
   return isWithinPair(text, latest) ? latest - 1 : latest
 }
 
@@ -46,8 +173,15 @@ function isBetweenWords(text: string, at: number): boolean {
   return text[at] === ' ' && !isBlank(text.charCodeAt(at - 1)) && !isBlank(text.charCodeAt(at + 1))
 }
 
-function isBeforeControlToken(text: string, at: number): boolean {
-  return text[at] === '<' && (text[at - 1] === '\n' || text[at - 1] === '>')
+/** Whether no letter or digit follows one, nor an apostrophe, which some tokenisers take as a part of a word. */
+function isBehindWord(text: string, at: number): boolean {
+  return /[a-z\d]/i.test(text[at - 1]!) && /[!-&(-/:-@[-`{-~\n]/.test(text[at]!)
+}
+
+function endOfBlanks(text: string, from: number): number {
+  let at = from
+  while (at < text.length && isBlank(text.charCodeAt(at))) at++
+  return at
 }
 
 function isBlank(code: number): boolean {

@@ -1,20 +1,50 @@
 import { setImmediate as nextTurn } from 'node:timers/promises'
+import { FairSlots } from '../../../lib/fair-slots.ts'
 import type { TextPart } from '../../contract/parts.ts'
 import { FailureError } from '../failure.ts'
 import type { Model } from '../native/model.ts'
-import { SLICE_CHARACTERS, slicesOf } from './text-slices.ts'
+import { AddedTokens, SLICE_CHARACTERS, slicesOf } from './text-slices.ts'
 
 /** Maximum tokenisation time in one turn of the event loop, in ms. Steps run between turns. */
 const TURN_MS = 5
-/** Slices that other threads tokenise at the same time. Node has four threads. */
-const AT_ONCE = 4
+/** Node's four threads hash media and look up names too: one is left for them. */
+const THREADS = 3
 /**
- * Minimum characters of a slice for another thread. 500 words have 2,500 characters and take a millisecond; four threads take
- * a third of it.
+ * Minimum characters of a slice for another thread. 500 words have 2,500 characters and take a millisecond; three threads take
+ * less than half of it.
  */
 const LEAST_ASIDE = 512
+/** Longer slices take a slot: a thread is busy with one for a while. */
+const LONG = 2 * SLICE_CHARACTERS
 
-type Tokeniser = Pick<Model, 'tokenize' | 'tokenizeInBackground' | 'cutsAtWords' | 'longestTokenBytes'>
+const slots = new FairSlots(THREADS)
+
+type Tokeniser = Pick<
+  Model,
+  | 'tokenize'
+  | 'tokenizeContinuation'
+  | 'tokenizeInBackground'
+  | 'tokenizeContinuationInBackground'
+  | 'addedTokens'
+  | 'cutsAtWords'
+  | 'longestTokenBytes'
+>
+
+/** A text to tokenise. */
+export interface Reading {
+  readonly text: string
+  /** Whether the texts of control tokens become these. */
+  readonly trusted: boolean
+  /** Whether it follows another text. */
+  readonly continues?: boolean
+}
+
+/** Whose texts they are. */
+export interface ReadingTerms {
+  readonly organisation: string
+  /** Ends it between two slices. */
+  readonly signal: AbortSignal
+}
 
 /**
  * Owns the tokens of long texts, prepared one slice at a time between steps, or on other threads if the CPU is free. The
@@ -23,19 +53,35 @@ type Tokeniser = Pick<Model, 'tokenize' | 'tokenizeInBackground' | 'cutsAtWords'
 export class Texts {
   readonly #model: Tokeniser
   readonly #isAside: boolean
+  readonly #cutsAtWords: boolean
+  readonly #marks: AddedTokens
+  readonly #marksAndControls: AddedTokens
   readonly #prepared = new WeakMap<TextPart, Int32Array>()
+  #turnEnds = 0
 
-  /** @param isAside whether other threads tokenise texts. */
-  constructor(model: Tokeniser, isAside = false) {
+  /**
+   * @param isAside whether other threads tokenise texts.
+   * @param cutsAtWords whether texts are cut between words too, and anywhere where there are none.
+   */
+  constructor(model: Tokeniser, isAside = false, cutsAtWords = model.cutsAtWords) {
     this.#model = model
-    // If tokens may span words, `JoinedTexts` tokenises texts again as one.
-    this.#isAside = isAside && model.cutsAtWords
+    this.#cutsAtWords = cutsAtWords
+    // Slices of any length would not keep threads busy.
+    this.#isAside = isAside && cutsAtWords
+    this.#marks = new AddedTokens(model.addedTokens.filter(({ isControl }) => !isControl))
+    this.#marksAndControls = new AddedTokens(model.addedTokens)
   }
 
   /** Whether the texts of a prompt are long enough to be prepared. */
   areLong(texts: readonly TextPart[]): boolean {
     const most = this.#isAside ? 2 * LEAST_ASIDE : SLICE_CHARACTERS
     return texts.reduce((sum, { text }) => sum + text.length, 0) > most
+  }
+
+  /** Whether texts may have no more tokens. */
+  mayFit(texts: readonly TextPart[], most: number): boolean {
+    const bytes = texts.reduce((sum, { text }) => sum + Buffer.byteLength(text), 0)
+    return bytes / this.#model.longestTokenBytes <= most
   }
 
   preparedTokens(part: TextPart): Int32Array | undefined {
@@ -47,60 +93,90 @@ export class Texts {
    * @param most maximum tokens of the context.
    * @returns false once they are known to have more; they are then not prepared.
    */
-  async prepare(texts: readonly TextPart[], most: number, signal: AbortSignal): Promise<boolean> {
+  async prepare(texts: readonly TextPart[], most: number, terms: ReadingTerms): Promise<boolean> {
     if (!this.areLong(texts)) return true
-    const bytes = texts.reduce((sum, { text }) => sum + Buffer.byteLength(text), 0)
-    if (bytes / this.#model.longestTokenBytes > most) return false
-    if (this.#isAside) return this.#prepareAside(texts, most, signal)
-    let count = 0
-    let turnEnds = performance.now() + TURN_MS
+    if (!this.mayFit(texts, most)) return false
+    let left = most
     for (const part of texts) {
-      const tokens: Int32Array[] = []
-      for (const slice of this.#model.cutsAtWords ? slicesOf(part) : [part.text]) {
-        if (performance.now() > turnEnds) {
-          await nextTurn()
-          signal.throwIfAborted()
-          turnEnds = performance.now() + TURN_MS
-        }
-        tokens.push(
-          slice.length > 2 * SLICE_CHARACTERS
-            ? await this.#model.tokenizeInBackground(slice, part.trusted)
-            : this.#model.tokenize(slice, part.trusted),
-        )
-        count += tokens.at(-1)!.length
-        if (count > most) return false
-      }
-      this.#prepared.set(part, joined(tokens))
+      if (this.#isAside && part.text.length < LEAST_ASIDE) continue
+      const tokens = await this.read(part, left, terms)
+      if (tokens === null) return false
+      left -= tokens.length
+      this.#prepared.set(part, tokens)
     }
     return true
   }
 
-  async #prepareAside(texts: readonly TextPart[], most: number, signal: AbortSignal): Promise<boolean> {
+  /** The tokens of one text. @returns null if there are more than `most`. @throws the reason of the signal. */
+  async read(
+    { text, trusted, continues = false }: Reading,
+    most: number,
+    terms: ReadingTerms,
+  ): Promise<Int32Array | null> {
+    const added = trusted ? this.#marksAndControls : this.#marks
+    const tokens: Int32Array[] = []
+    let follows = continues
+    let reading: (Int32Array | Promise<Int32Array>)[] = []
     let count = 0
-    for (const part of texts) {
-      if (part.text.length < LEAST_ASIDE) continue
-      const slices = [...slicesOf(part, sliceOf(part))]
-      const tokens: Int32Array[] = []
-      for (let at = 0; at < slices.length; at += AT_ONCE) {
-        const wave = slices.slice(at, at + AT_ONCE)
-        tokens.push(...(await Promise.all(wave.map((slice) => this.#model.tokenizeInBackground(slice, part.trusted)))))
-        signal.throwIfAborted()
-        count += tokens.slice(at).reduce((sum, { length }) => sum + length, 0)
-        if (count > most) return false
+    const finish = async () => {
+      for (const slice of await Promise.all(reading)) {
+        tokens.push(slice)
+        count += slice.length
       }
-      this.#prepared.set(part, joined(tokens))
+      reading = []
+      terms.signal.throwIfAborted()
+      return count <= most
     }
-    return true
+    const least = this.#isAside ? leastOf(text) : SLICE_CHARACTERS
+    for (const slice of slicesOf(text, added, this.#cutsAtWords, least)) {
+      await this.#pause(terms.signal)
+      if (slice === '') continue
+      reading.push(this.#tokensOf({ text: slice, trusted, continues: follows }, terms))
+      follows = false
+      if ((!this.#isAside || reading.length === THREADS) && !(await finish())) return null
+    }
+    return (await finish()) ? joined(tokens) : null
   }
 
   tokenize(part: TextPart): Int32Array {
     return this.#prepared.get(part) ?? this.#model.tokenize(part.text, part.trusted)
   }
+
+  #tokensOf(slice: Required<Reading>, terms: ReadingTerms): Int32Array | Promise<Int32Array> {
+    const { text, trusted, continues } = slice
+    const model = this.#model
+    if (text.length <= LONG && !this.#isAside)
+      return continues ? model.tokenizeContinuation(text, trusted) : model.tokenize(text, trusted)
+    const call = inTurn(text, terms, () =>
+      continues ? model.tokenizeContinuationInBackground(text, trusted) : model.tokenizeInBackground(text, trusted),
+    )
+    // The pause before the next slice may end the reading first.
+    call.catch(() => {})
+    return call
+  }
+
+  /** Lets steps run if they have waited for long. */
+  async #pause(signal: AbortSignal): Promise<void> {
+    if (performance.now() <= this.#turnEnds) return
+    await nextTurn()
+    signal.throwIfAborted()
+    this.#turnEnds = performance.now() + TURN_MS
+  }
+}
+
+/** Tokenises a text on another thread, once there is one for it if it is long. */
+export async function inTurn(
+  text: string,
+  { organisation, signal }: ReadingTerms,
+  tokenize: () => Promise<Int32Array>,
+): Promise<Int32Array> {
+  using _slot = text.length > LONG ? await slots.take(organisation, signal) : null
+  return await tokenize()
 }
 
 /** Characters per slice of a text, so that slices keep all threads busy. */
-function sliceOf({ text }: TextPart): number {
-  return Math.min(SLICE_CHARACTERS, Math.max(LEAST_ASIDE, Math.ceil(text.length / AT_ONCE)))
+function leastOf(text: string): number {
+  return Math.min(SLICE_CHARACTERS, Math.max(LEAST_ASIDE, Math.ceil(text.length / THREADS)))
 }
 
 /** Tokens that a client has sent. @throws FailureError for one that the model does not have. */

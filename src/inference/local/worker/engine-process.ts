@@ -166,8 +166,9 @@ class EngineProcess {
 
   async #prepareTexts(prompts: readonly RawPrompt[], organisation: string, signal: AbortSignal): Promise<void> {
     const { reader, info } = this.#loaded
-    for (const { parts, param } of prompts) {
-      const fits = await reader.prepare(parts, organisation, info.contextTokens, signal)
+    for (const [index, { parts, param }] of prompts.entries()) {
+      const follows = index > 0 && prompts[0]!.parts.length > 0
+      const fits = await reader.prepare(parts, organisation, info.contextTokens, signal, follows)
       if (!fits) throw contextExceeded(info.contextTokens, param)
     }
   }

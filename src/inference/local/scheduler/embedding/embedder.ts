@@ -28,6 +28,8 @@ interface EmbedRequest {
   /** Those whose vectors are not known. */
   readonly inputs: readonly Input[]
   readonly isTraced: boolean
+  /** Whether it shares no call: one that it shared has failed. */
+  isAlone: boolean
   hasStarted: boolean
   /** Its first input that has no vector and no place in a call. */
   next: number
@@ -118,7 +120,7 @@ export class Embedder {
     if (asked.length === 0 && isTraced) this.#send({ type: 'started', id })
     if (found.length > 0) this.#send({ type: 'vectors', id, vectors: found, last: asked.length === 0 })
     if (asked.length === 0) return
-    const begins = { hasStarted: false, next: 0, encodeMs: 0 }
+    const begins = { isAlone: false, hasStarted: false, next: 0, encodeMs: 0 }
     const request: EmbedRequest = { id, organisation, priority, inputs: asked, isTraced, ...begins }
     this.#requests.set(id, request)
     this.#queue.of(priority).add(request)
@@ -186,11 +188,12 @@ export class Embedder {
       else if (this.#compute()) this.#answer(placed)
     } catch (error) {
       this.#forget()
-      const failure = toFailure(error)
-      for (const request of new Set(placed.map(({ request }) => request))) {
-        this.#close(request)
-        this.#send({ type: 'error', id: request.id, error: failure })
-      }
+      const requests = new Set(placed.map(({ request }) => request))
+      if (requests.size > 1) {
+        // Only one of them may be at fault.
+        for (const { request } of placed) request.next--
+        for (const request of requests) request.isAlone = true
+      } else for (const request of requests) this.#fail(request, error)
     }
     if (this.#begun === null) this.#queue.of(head.priority).rotate()
   }
@@ -216,6 +219,7 @@ export class Embedder {
     const rows = Math.min(batch.capacity, Math.max(first, this.#loaded.compute.batchRows))
     const placed: Placed[] = []
     for (const request of this.#queue.items) {
+      if (request !== head && (request.isAlone || head.isAlone)) continue
       for (; request.next < request.inputs.length; request.next++) {
         const input = request.inputs[request.next]!
         if (!isText(input.prompt) || placed.length === sequences || batch.length + input.prompt.tokens > rows) break
@@ -257,20 +261,32 @@ export class Embedder {
 
   #answer(placed: readonly Placed[]): void {
     const vectors = new Map<EmbedRequest, EmbeddedInput[]>()
+    const failed = new Map<EmbedRequest, unknown>()
     for (const [sequence, { request, input }] of placed.entries()) {
       const own = vectors.get(request) ?? []
-      const vector = this.#loaded.context.vector(sequence)
-      this.#known.keep(request.organisation, input.prompt.chunks, vector)
-      input.prompt.close()
-      own.push({ input: input.at, vector })
       vectors.set(request, own)
+      try {
+        const vector = this.#loaded.context.vector(sequence)
+        this.#known.keep(request.organisation, input.prompt.chunks, vector)
+        own.push({ input: input.at, vector })
+      } catch (error) {
+        failed.set(request, error)
+      }
+      input.prompt.close()
     }
     this.#loaded.context.clear()
+    for (const [request, error] of failed) this.#fail(request, error)
     for (const [request, own] of vectors) {
+      if (failed.has(request)) continue
       const last = request.next === request.inputs.length
       if (last) this.#close(request)
       this.#send({ type: 'vectors', id: request.id, vectors: own, last })
     }
+  }
+
+  #fail(request: EmbedRequest, error: unknown): void {
+    this.#close(request)
+    this.#send({ type: 'error', id: request.id, error: toFailure(error) })
   }
 
   #close(request: EmbedRequest): void {

@@ -6,7 +6,7 @@ import type { Model } from '../../native/model.ts'
 import type { EmbeddingSettings } from '../../protocol.ts'
 import { JoinedTexts } from '../../tokens/joined-texts.ts'
 import { type PromptReader, type TokenisedPrompt, textPrompt } from '../../tokens/prompt-tokens.ts'
-import { givenTokens, joined } from '../../tokens/texts.ts'
+import { givenTokens, inTurn, joined, type ReadingTerms, Texts } from '../../tokens/texts.ts'
 import { checkMedia, invalid, textOf } from '../admission.ts'
 
 /** Longer texts are tokenised on another thread: this many characters take about a millisecond. */
@@ -25,11 +25,9 @@ interface InputModel {
 }
 
 /** Whose input it is, and what may be done with it. */
-interface InputTerms {
-  readonly organisation: string
+interface InputTerms extends ReadingTerms {
   /** Whether a longer text is cut. */
   readonly truncates: boolean
-  readonly signal: AbortSignal
 }
 
 /** Turns inputs into tokens as llama-server does, except that no text of a client becomes a control token. */
@@ -40,6 +38,7 @@ export class InputTokens {
   readonly #mediaRows: number
   readonly #form: Pick<EmbeddingSettings, 'prompt' | 'instruction'>
   readonly #joined: JoinedTexts
+  readonly #texts: Texts
 
   constructor(
     { model, reader, contextTokens, mediaRows }: InputModel,
@@ -50,6 +49,7 @@ export class InputTokens {
     this.#contextTokens = contextTokens
     this.#mediaRows = mediaRows
     this.#form = form
+    this.#texts = new Texts(model, false, false)
     this.#joined = new JoinedTexts({
       readsAsOne: true,
       tokenize: (text, parseControl) => model.tokenize(text, parseControl),
@@ -83,7 +83,7 @@ export class InputTokens {
       return this.#shown(content, [before!, after!], param, terms)
     }
     if (typeof content !== 'string') return this.#marked(await this.#tokensOf(content.parts, param, terms))
-    return textPrompt(await this.#whole(content, param, terms.truncates))
+    return textPrompt(await this.#whole(content, param, terms))
   }
 
   /** With the tokens that begin and end a text, where the model's file says so. */
@@ -99,17 +99,18 @@ export class InputTokens {
     return textPrompt(joined([own[0] === before![0] ? own.subarray(0, 0) : before!, own, after!]))
   }
 
-  async #whole(text: string, param: string, truncates: boolean): Promise<Int32Array> {
+  async #whole(text: string, param: string, terms: InputTerms): Promise<Int32Array> {
+    const { truncates } = terms
     if (!truncates) this.#checkLength(text, param)
     // No more characters can fit.
     const read = truncates ? text.slice(0, this.#contextTokens * this.#model.longestTokenBytes) : text
-    const tokens = await this.#aside(read)
+    const tokens = await this.#aside(read, terms)
     return truncates && tokens.length > this.#contextTokens ? this.#cut(tokens) : tokens
   }
 
-  async #aside(text: string): Promise<Int32Array> {
+  async #aside(text: string, terms: ReadingTerms): Promise<Int32Array> {
     if (text.length <= SHORT_TEXT) return this.#model.tokenize(text, false, true)
-    return this.#model.tokenizeInBackground(text, false, true)
+    return inTurn(text, terms, () => this.#model.tokenizeInBackground(text, false, true))
   }
 
   /** The beginning, with the control token at the end that the model was trained with. */
@@ -128,12 +129,12 @@ export class InputTokens {
     terms: InputTerms,
   ): Promise<TokenisedPrompt> {
     if (terms.truncates && typeof content === 'string') {
-      const [head, tail] = [before, after].map((parts) => this.#textOf(parts))
-      const marks = this.#marked(textPrompt(joined([head!, tail!]))).tokens
+      const [head, tail] = [await this.#textOf(before, terms), await this.#textOf(after, terms)]
+      const marks = this.#marked(textPrompt(joined([head, tail]))).tokens
       const room = Math.max(0, this.#contextTokens - marks)
       const read = content.slice(0, room * this.#model.longestTokenBytes)
-      const tokens = await this.#model.tokenizeInBackground(read, false)
-      if (tokens.length > room) return this.#marked(textPrompt(joined([head!, tokens.subarray(0, room), tail!])))
+      const tokens = await this.#untrusted(read, terms)
+      if (tokens.length > room) return this.#marked(textPrompt(joined([head, tokens.subarray(0, room), tail])))
     }
     return this.#marked(await this.#tokensOf([...before, ...partsOf(content), ...after], param, terms))
   }
@@ -147,21 +148,20 @@ export class InputTokens {
     if (typeof query !== 'string' || typeof document !== 'string') throw invalid('This model rates texts only.', param)
     this.#checkLength(query + document, param)
     const { before, between, after } = rankMarks
-    const [first, second] = [query, document].map((text) => this.#model.tokenize(text, false))
-    const marked = [Int32Array.from(before), first!, Int32Array.from(between), second!, Int32Array.from(after)]
+    const [first, second] = [await this.#untrusted(query, terms), await this.#untrusted(document, terms)]
+    const marked = [Int32Array.from(before), first, Int32Array.from(between), second, Int32Array.from(after)]
     return textPrompt(joined(marked))
   }
 
   async #tokensOf(parts: readonly PromptPart[], param: string, terms: InputTerms): Promise<TokenisedPrompt> {
     const text = parts.map((part) => (part.type === 'text' && !part.trusted ? part.text : '')).join('')
     this.#checkLength(text, param)
-    // Reading it as part of a prompt blocks.
     if (text.length > SHORT_TEXT) {
-      const { length } = await this.#model.tokenizeInBackground(text, false)
+      const { length } = await this.#untrusted(text, terms)
       if (length > this.#contextTokens) throw tooLong(length, this.#contextTokens, param)
     }
-    if (parts.every(({ type }) => type === 'text')) return textPrompt(this.#textOf(parts))
-    const whole = this.#joined.join(parts, false)
+    if (parts.every(({ type }) => type === 'text')) return textPrompt(await this.#textOf(parts, terms))
+    const whole = await this.#join(parts, terms)
     if (this.#reader === null) throw invalid('This model does not take images.', param)
     const { organisation, signal } = terms
     const fits = await this.#reader.prepare(whole, organisation, this.#contextTokens, signal)
@@ -176,10 +176,20 @@ export class InputTokens {
     }
   }
 
+  async #untrusted(text: string, terms: ReadingTerms): Promise<Int32Array> {
+    return (await this.#texts.read({ text, trusted: false }, Number.POSITIVE_INFINITY, terms))!
+  }
+
   /** Tokens of parts without media. */
-  #textOf(parts: readonly PromptPart[]): Int32Array {
-    const whole = this.#joined.join(parts, false)
+  async #textOf(parts: readonly PromptPart[], terms: ReadingTerms): Promise<Int32Array> {
+    const whole = await this.#join(parts, terms)
     return joined(whole.map((part) => this.#joined.tokensOf(part as TextPart)!))
+  }
+
+  async #join(parts: readonly PromptPart[], terms: ReadingTerms): Promise<readonly PromptPart[]> {
+    const isLong = parts.reduce((sum, part) => sum + (part.type === 'text' ? part.text.length : 0), 0) > SHORT_TEXT
+    if (isLong) await this.#joined.prepare(parts, Number.POSITIVE_INFINITY, false, this.#texts, terms)
+    return this.#joined.join(parts, false)
   }
 
   #checkLength(text: string, param: string): void {
