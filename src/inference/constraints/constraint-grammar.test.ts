@@ -168,6 +168,8 @@ describe('JSON schemas', () => {
     [{ type: 'string', minLength: 1e9 }, '.minLength', /more than the 10000/],
     [{ type: 'string', minLength: -1 }, '.minLength', /not negative/],
     [{ type: 'array', minItems: 1e6 }, '.minItems', /more than the 1000/],
+    [{ type: 'object', minProperties: 100_000_000 }, '.minProperties', /'minProperties' cannot be kept/],
+    [{ type: 'object', not: { maxProperties: 1e300 } }, '', /'minProperties' cannot be kept/],
     [{ type: 'string', pattern: '(a)\\1' }, '.pattern', /backreference/],
     [{ type: 'string', pattern: '^b', format: 'date' }, '.pattern', /no string satisfies 'pattern' beside 'format'/],
     [
