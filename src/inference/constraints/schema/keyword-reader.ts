@@ -202,15 +202,19 @@ export class KeywordReader {
   }
 
   #numberOf(value: unknown, path: Path): number | null {
-    if (value === undefined || typeof value === 'number') return value ?? null
-    this.#refuse(`expected a number, got ${typeOf(value)}`, path)
+    if (value === undefined) return null
+    if (typeof value === 'number' && Number.isFinite(value)) return value
+    this.#refuse(`expected a number, got ${typeof value === 'number' ? 'one that is too large' : typeOf(value)}`, path)
     return null
   }
 
   #countOf(value: unknown, path: Path): number | null {
     if (value === undefined) return null
     if (Number.isInteger(value) && (value as number) >= 0) return value as number
-    this.#refuse(`expected an integer that is not negative, got ${JSON.stringify(value)}`, path)
+    this.#refuse(
+      `expected an integer that is not negative, got ${typeof value === 'number' ? value : JSON.stringify(value)}`,
+      path,
+    )
     return null
   }
 
