@@ -16,6 +16,7 @@ import {
   TYPES,
   typeOf,
 } from './schema-conjunction.ts'
+import { KEYWORDS } from './schema-keywords.ts'
 
 /** Says that a keyword cannot be kept. Where it returns, the keyword is left out. */
 export type Refuse = (message: string, path: Path) => void
@@ -54,7 +55,7 @@ export class KeywordReader {
       ...this.boundsOf(part),
       ...this.#multiplesOf(part),
     }
-    const where = Object.keys(schema).filter((key) => key in plain || key in (plain.bounds ?? {}) || key === 'enum')
+    const where = Object.keys(schema).filter((key) => KEYWORDS.get(key)?.effect === 'enforced')
     return { ...plain, where: Object.fromEntries(where.map((key) => [key, [...part.path, key]])) }
   }
 
