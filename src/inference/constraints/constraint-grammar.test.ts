@@ -218,6 +218,13 @@ describe('JSON schemas', () => {
       '.properties.a.const',
       /no value of 'const' is allowed/,
     ],
+    // biome-ignore lint/correctness/noPrecisionLoss: a client's number.
+    [{ enum: [5, 1097253424567890123] }, '.enum[1]', /integers beyond 2\^53/],
+    [
+      { properties: { a: { not: { const: [{ b: -(2 ** 53) }] } } } },
+      '.properties.a.not.const',
+      /integers beyond 2\^53/,
+    ],
     [{ type: 'array', contains: {}, minContains: 1001 }, '.minContains', /1001 is more than the 1000/],
     [{ type: 'array', contains: {}, minContains: 3, maxContains: 2 }, '.maxContains', /less than 'minContains'/],
     [
@@ -431,6 +438,13 @@ describe('a lenient schema', () => {
       ['"True"'],
       ['true', '"a"'],
     ],
+    [
+      'constants that a double does not hold are left out',
+      { type: 'integer', enum: [5, 2 ** 60] },
+      ['1097253424567890123', '5'],
+      ['"a"'],
+    ],
+    ['constants that a double holds', { enum: [2 ** 53 - 1, 1e21] }, ['9007199254740991', '1e+21'], ['5']],
     ['constants of its type are kept', { type: 'string', enum: ['a', 1, null] }, ['"a"'], ['1', 'null', '"b"']],
     ['a constant of another type', { type: 'string', const: 5 }, ['5'], ['"5"']],
     ['a constant among others', { const: 'a', enum: ['b', 'a'] }, ['"a"'], ['"b"']],

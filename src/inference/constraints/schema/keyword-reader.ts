@@ -76,7 +76,8 @@ export class KeywordReader {
 
   constantsOf({ schema, path }: Part): readonly unknown[] | undefined {
     const { enum: values } = schema as Schema
-    const constant = Object.hasOwn(schema as Schema, 'const') ? [(schema as Schema).const] : undefined
+    const hasConstant = Object.hasOwn(schema as Schema, 'const')
+    const constant = hasConstant ? this.#exact([(schema as Schema).const], () => [...path, 'const']) : undefined
     if (values === undefined) return constant
     if (!Array.isArray(values)) {
       this.#refuse(`expected an array, got ${typeOf(values)}`, [...path, 'enum'])
@@ -86,8 +87,19 @@ export class KeywordReader {
       this.#refuse('the array is empty', [...path, 'enum'])
       return constant
     }
-    if (constant === undefined) return values
+    if (constant === undefined) return this.#exact(values, (at) => [...path, 'enum', at])
     return this.#isLenient ? constant : constant.filter((value) => isIn(value, values))
+  }
+
+  /** Undefined where one is no longer what the client wrote: left out, the model can still write it as it reads it. */
+  #exact(values: readonly unknown[], pathOf: (at: number) => Path): readonly unknown[] | undefined {
+    const at = values.findIndex(isRounded)
+    if (at === -1) return values
+    this.#refuse(
+      'constants with integers beyond 2^53 are not supported: a double does not hold them exactly',
+      pathOf(at),
+    )
+    return undefined
   }
 
   #objectOf(part: Part): Plain {
@@ -231,6 +243,12 @@ export class KeywordReader {
     this.#refuse(`expected an object of schemas, got ${typeOf(value)}`, path)
     return []
   }
+}
+
+/** Whether a constant holds an integer of which a double may have lost digits. One that is larger has an exponent. */
+function isRounded(value: unknown): boolean {
+  if (typeof value === 'object' && value !== null) return Object.values(value).some(isRounded)
+  return Number.isInteger(value) && !Number.isSafeInteger(value) && Math.abs(value as number) < 1e21
 }
 
 /** A schema within another. */
