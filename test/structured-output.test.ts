@@ -61,6 +61,16 @@ describe('with a fake engine', () => {
       '{"a": 1, "c": "2"}',
     ],
     [
+      'items that an alternative describes',
+      {
+        type: 'array',
+        anyOf: [{ items: { type: 'integer' } }, { prefixItems: [{ const: 1 }] }],
+        unevaluatedItems: false,
+      },
+      '[6, 2]',
+      '["6"]',
+    ],
+    [
       'tuples of draft 7',
       {
         items: [{ type: 'integer' }, { $ref: '#/items/0' }, { $ref: '#/additionalItems' }],

@@ -26,6 +26,8 @@ const numbers = fc.oneof(
 const bounds = fc.tuple(numbers, numbers).map(([a, b]) => ({ minimum: Math.min(a, b), maximum: Math.max(a, b) + 1 }))
 const counts = (min: string, max: string) =>
   fc.tuple(fc.nat(4), fc.nat(4)).map(([a, b]) => ({ [min]: Math.min(a, b), [max]: Math.max(a, b) }))
+/** Without integers that doubles round. */
+const constants = fc.jsonValue().filter((value) => !/(?<![\d.])\d{16,}(?![\d.e])/.test(JSON.stringify(value)))
 /** JSON schemas that constraints support. */
 export const randomSchemas = fc.letrec<{ any: object }>((tie) => ({
   any: fc.oneof(
@@ -49,7 +51,7 @@ export const randomSchemas = fc.letrec<{ any: object }>((tie) => ({
       exclusiveMinimum: minimum,
       exclusiveMaximum: maximum,
     })),
-    fc.array(fc.jsonValue(), { minLength: 1, maxLength: 4 }).map((values) => ({ enum: values })),
+    fc.array(constants, { minLength: 1, maxLength: 4 }).map((values) => ({ enum: values })),
     fc.tuple(tie('any'), counts('minItems', 'maxItems')).map(([items, size]) => ({ type: 'array', items, ...size })),
     fc.array(tie('any'), { minLength: 1, maxLength: 3 }).map((prefixItems) => ({ type: 'array', prefixItems })),
     fc.array(tie('any'), { minLength: 1, maxLength: 3 }).map((anyOf) => ({ anyOf })),

@@ -65,15 +65,16 @@ export class ChannelReader implements TextStage {
 
   #readHeader(text: string, pieces: ReplyPiece[]): string {
     this.#header += text
-    const at = this.#header.indexOf(MESSAGE)
-    if (at !== -1) {
-      const rest = this.#header.slice(at + MESSAGE.length)
-      this.#open(this.#header.slice(0, at), pieces)
-      return rest
-    }
     const start = this.#header.trimStart()
     const mayBeHeader = HEADERS.some((mark) => start.startsWith(mark) || mark.startsWith(start))
-    if (mayBeHeader && start.length <= LONGEST_HEADER) return ''
+    const at = start.indexOf(MESSAGE)
+    // Characters before the last one that is needed: they come alone where each character does.
+    const length = at === -1 ? start.length : at + MESSAGE.length - 1
+    if (mayBeHeader && length <= LONGEST_HEADER) {
+      if (at === -1) return ''
+      this.#open(start.slice(0, at), pieces)
+      return start.slice(at + MESSAGE.length)
+    }
     // A message without a header.
     this.#header = ''
     this.#begin('text')

@@ -1,5 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
+import { ChannelReader } from './channel-reader.ts'
 import { ReplyCollector, type ReplyMessage } from './reply.ts'
 import { ReplyReader } from './reply-reader.ts'
 import { FilteredStage, MarkerRemover, PLAIN } from './stages.ts'
@@ -70,6 +71,62 @@ describe('any text of a model', () => {
           expect(text).not.toMatch(/<\/?think>/)
         },
       ),
+    )
+  })
+})
+
+describe('messages in channels', () => {
+  const tools = [{ name: 'weather', description: null, parameters: null }]
+  const messages = (pieces: readonly string[]): ReplyMessage => {
+    const state = { inAnswer: false, hasThought: false, showsThoughts: true }
+    const reader = new ChannelReader({ ...state, tools, single: false, newId: () => 'id' })
+    const collector = new ReplyCollector()
+    for (const text of pieces) for (const piece of reader.push(text)) collector.add(piece)
+    for (const piece of reader.end(false)) collector.add(piece)
+    return collector.message
+  }
+
+  test('a mark behind text is no header, whether they come together or not', () => {
+    expect(messages(['Two.<|channel|>analysis<|message|>Hm.'])).toEqual(
+      messages(['Two.', '<|channel|>analysis<|message|>Hm.']),
+    )
+    expect(messages([' <|channel|>analysis<|message|>Hm.'])).toEqual(said('Hm.', ''))
+  })
+
+  test('the result does not depend on how the text is chunked', () => {
+    const parts = [
+      ...[
+        '<|start|>',
+        '<|channel|>',
+        '<|message|>',
+        '<|end|>',
+        '<|call|>',
+        '<|constrain|>',
+        'assistant',
+        'analysis',
+        ' ',
+      ],
+      ...[
+        'to=',
+        'to=functions.weather',
+        'commentary',
+        'final',
+        '{}',
+        'a',
+        '<|',
+        '|>',
+        '\n',
+        'x'.repeat(980),
+        'y'.repeat(9),
+      ],
+    ]
+    fc.assert(
+      fc.property(fc.array(fc.constantFrom(...parts), { maxLength: 15 }), (pieces) => {
+        const whole = messages([pieces.join('')])
+        expect(messages(pieces)).toEqual(whole)
+        expect(messages([...pieces.join('')])).toEqual(whole)
+      }),
+      { numRuns: 2000 },
     )
   })
 })

@@ -54,6 +54,9 @@ describe('regular expressions', () => {
     ['a)', /'\)' has no/],
     ['[a', /'\[' is not closed/],
     ['[]', /matches no character/],
+    ['a\\P{Any}', /matches no character/],
+    ['\\p{Cs}', /matches no character/],
+    ['a|\ud800', /matches no character/],
     ['*a', /nothing to repeat/],
     ['a**', /nothing to repeat/],
     ['a{2,1}', /out of order/],
@@ -97,7 +100,25 @@ describe('JSON schemas', () => {
     [{ type: 'string', minLength: 2, maxLength: 3 }, ['"😀é"', '"\\"\\\\a"'], ['"a"', '"abcd"']],
     [{ type: 'string', pattern: '^[^a]{2}$' }, ['"b\\""', '"\\\\\\n"'], ['"b"', '"ab"', '"""']],
     [{ type: 'string', pattern: '\\d+', minLength: 2 }, ['"12"', '"a1"', '"1 day"'], ['""', '"1"', '"ab"']],
-    [{ type: 'integer' }, ['0', '-12', '123456789012345'], ['01', '-0', '1.0', '1e3']],
+    [
+      { type: 'integer' },
+      ['0', '-12', '1097253424567890123', '-9223372036854775808'],
+      ['01', '-0', '1.0', '1e3', '12345678901234567890'],
+    ],
+    [{ type: 'integer', minimum: 1 }, ['1', '1097253424567890123'], ['0', '-1']],
+    [{ type: 'integer', maximum: 2 ** 53 }, ['9007199254740990', '-1097253424567890123'], ['9007199254740993']],
+    [{ type: 'integer', exclusiveMinimum: 2 ** 53 }, ['9007199254740994'], ['9007199254740992', '9007199254740993']],
+    [{ type: 'number', minimum: 0.5 }, ['0.5', '1097253424567890123'], ['0.49', '-1097253424567890123']],
+    [{ type: 'number', maximum: -1e15 }, ['-1000000000000000', '-1097253424567890123'], ['-999999999999999', '1']],
+    [{ type: 'number', minimum: 4.9e-324, maximum: 1e-7 }, ['0.0000001', '0.00000000000000000001'], ['0', '0.0']],
+    [{ type: 'number', minimum: -1e-7, maximum: -1e-25 }, ['-0.0000001', '-0.00000000000000000001'], ['0', '-0']],
+    [{ type: 'number', minimum: 0, maximum: 1e-25 }, ['0', '0.0'], ['0.00000000000000000001']],
+    [
+      { type: 'number', exclusiveMinimum: 0.12345678901234568 },
+      ['0.1234567890123457'],
+      ['0.12345678901234568', '0.12345678901234568001'],
+    ],
+    [{}, ['1097253424567890123', '{"id": -1097253424567890123}'], ['12345678901234567890']],
     [{ type: 'integer', minimum: -3, exclusiveMaximum: 120 }, ['-3', '0', '99', '119'], ['-4', '120', '007']],
     [{ type: 'number' }, ['0', '-1.5', '2e10', '1.25E-9'], ['1e999', '.5', '1.']],
     [{ type: 'number', minimum: 0, maximum: 1 }, ['0', '1', '0.5', '0.0', '1.00'], ['1.01', '-0.1', '2']],
@@ -168,7 +189,18 @@ describe('JSON schemas', () => {
     [{ type: 'string', minLength: 1e9 }, '.minLength', /more than the 10000/],
     [{ type: 'string', minLength: -1 }, '.minLength', /not negative/],
     [{ type: 'array', minItems: 1e6 }, '.minItems', /more than the 1000/],
+    [{ type: 'object', minProperties: 100_000_000 }, '.minProperties', /'minProperties' cannot be kept/],
+    [{ type: 'object', not: { maxProperties: 1e300 } }, '.not.maxProperties', /'minProperties' cannot be kept/],
     [{ type: 'string', pattern: '(a)\\1' }, '.pattern', /backreference/],
+    [{ type: 'string', pattern: '\\P{Any}' }, '.pattern', /matches no character/],
+    [{ type: 'string', pattern: 'a\ud800' }, '.pattern', /matches no character/],
+    [{ type: 'number', multipleOf: JSON.parse('1e400') }, '.multipleOf', /too large/],
+    [{ allOf: [{ multipleOf: 1e308 }, { multipleOf: 1e-9 }] }, '.allOf[0].multipleOf', /no number is within/],
+    [{ type: 'number', minimum: 1.5e300 }, '.minimum', /no number is within/],
+    [{ type: 'number', minimum: 1.1e-21, maximum: 1.2e-21 }, '.maximum', /no number is within/],
+    [{ type: 'integer', minimum: 1e19 }, '.minimum', /no integer is within/],
+    [{ type: 'integer', maximum: JSON.parse('1e400') }, '.maximum', /too large/],
+    [{ type: 'array', maxItems: JSON.parse('1e400') }, '.maxItems', /not negative, got Infinity/],
     [{ type: 'string', pattern: '^b', format: 'date' }, '.pattern', /no string satisfies 'pattern' beside 'format'/],
     [
       { type: 'string', pattern: '^a{4}$', maxLength: 3 },
@@ -181,6 +213,33 @@ describe('JSON schemas', () => {
     [{ type: 'object', required: ['a'], additionalProperties: false }, '.required', /allows no such property/],
     [{ enum: [] }, '.enum', /empty/],
     [{ type: 'integer', enum: ['1', 'a'] }, '.enum', /no value of 'enum' is allowed/],
+    [
+      { type: 'object', properties: { a: { const: 'x', maxLength: 0 } }, required: ['a'] },
+      '.properties.a.const',
+      /no value of 'const' is allowed/,
+    ],
+    // biome-ignore lint/correctness/noPrecisionLoss: a client's number.
+    [{ enum: [5, 1097253424567890123] }, '.enum[1]', /integers beyond 2\^53/],
+    [
+      { properties: { a: { not: { const: [{ b: -(2 ** 53) }] } } } },
+      '.properties.a.not.const',
+      /integers beyond 2\^53/,
+    ],
+    [{ type: 'array', contains: {}, minContains: 1001 }, '.minContains', /1001 is more than the 1000/],
+    [{ type: 'array', contains: {}, minContains: 3, maxContains: 2 }, '.maxContains', /less than 'minContains'/],
+    [
+      { allOf: [{ contains: { const: 1 }, maxContains: 2 }, { contains: { const: 2 } }] },
+      '.allOf[0].maxContains',
+      /only supported with a single 'contains'/,
+    ],
+    [{ type: 'array', minItems: 2, contains: {}, minContains: 5000 }, '.minContains', /5000 is more than/],
+    [{ type: 'array', items: false, contains: {} }, '.items', /the schema false allows nothing|allows none/],
+    [{ type: 'object', required: ['a'], minProperties: 3, maxProperties: 5 }, '.minProperties', /cannot be kept/],
+    [
+      { type: 'object', properties: { a: false, b: {} }, required: ['b'], minProperties: 1, maxProperties: 0 },
+      '.maxProperties',
+      /cannot be kept/,
+    ],
     [{ oneOf: [{ type: 'integer' }, { type: 'number' }] }, '.oneOf', /cannot be told apart/],
     [{ $ref: 'https://example.com/schema' }, '.$ref', /not a reference within/],
     [{ $ref: '#/$defs/a' }, '.$ref', /refers to nothing/],
@@ -213,6 +272,48 @@ describe('JSON schemas', () => {
     const node = { type: 'object', properties: { next: { $ref: '#' } }, required: ['next'] }
     expect(randomText(byteAutomaton(json(node)), generator(1), 200)).toBeNull()
   })
+
+  test('every number that is let through keeps its bounds, of any size', () => {
+    const near = fc.tuple(fc.integer({ min: -330, max: 25 }), fc.integer({ min: -99, max: 99 }))
+    const any = fc.oneof(
+      fc.double({ noNaN: true, noDefaultInfinity: true }),
+      near.map(([exponent, digits]) => Number(`${digits}e${exponent}`)),
+      fc.bigInt(-(2n ** 64n), 2n ** 64n).map(Number),
+    )
+    const keywords = fc.subarray(['minimum', 'maximum', 'exclusiveMinimum', 'exclusiveMaximum'], { minLength: 1 })
+    const type = fc.constantFrom('number', 'integer')
+    let finished = 0
+    fc.assert(
+      fc.property(
+        type,
+        keywords,
+        fc.array(any, { minLength: 4, maxLength: 4 }),
+        fc.nat(),
+        (type, names, values, seed) => {
+          const schema = { type, ...Object.fromEntries(names.map((name, at) => [name, values[at]])) }
+          const grammar = grammarOrNull(schema)
+          if (grammar === null) return
+          for (let draw = 0; draw < 5; draw++) {
+            const text = randomText(grammar, generator(seed + draw))!
+            const valid = schemaValidator(schema)
+            expect([text, valid(JSON.parse(text)), valid.errors]).toEqual([text, true, null])
+            finished++
+          }
+        },
+      ),
+      { numRuns: 300 },
+    )
+    expect(finished).toBeGreaterThan(300)
+  })
+
+  function grammarOrNull(schema: object): ReturnType<typeof byteAutomaton> | null {
+    try {
+      return byteAutomaton(json(schema))
+    } catch (error) {
+      if (error instanceof UnsupportedConstraint) return null
+      throw error
+    }
+  }
 
   test('labels with common beginnings and ends', () => {
     const labels = fc
@@ -337,6 +438,13 @@ describe('a lenient schema', () => {
       ['"True"'],
       ['true', '"a"'],
     ],
+    [
+      'constants that a double does not hold are left out',
+      { type: 'integer', enum: [5, 2 ** 60] },
+      ['1097253424567890123', '5'],
+      ['"a"'],
+    ],
+    ['constants that a double holds', { enum: [2 ** 53 - 1, 1e21] }, ['9007199254740991', '1e+21'], ['5']],
     ['constants of its type are kept', { type: 'string', enum: ['a', 1, null] }, ['"a"'], ['1', 'null', '"b"']],
     ['a constant of another type', { type: 'string', const: 5 }, ['5'], ['"5"']],
     ['a constant among others', { const: 'a', enum: ['b', 'a'] }, ['"a"'], ['"b"']],

@@ -13,6 +13,8 @@ interface Counts {
 
 /** Rules of one sequence: one for each member and each number of members before it that matters. */
 const MOST_RULES = 20_000
+/** Others of which there are at most some number: a larger one is lowered to this. */
+const MOST_OTHERS = 1_000
 
 /**
  * Members in their order, of which those that are not required may be left out, and then any number of others.
@@ -26,13 +28,15 @@ export function memberSequence(
   comma: Expression,
   builder: GrammarBuilder,
 ): Expression | null {
+  if (min > members.length + (others === null ? 0 : 1)) return null
+  const isOutOfReach = max !== null && max >= members.length + (others === null ? 0 : MOST_OTHERS)
   // No more of the members that are written before a place are counted than make a difference.
-  const last = Math.max(1, max ?? min)
+  const last = Math.max(1, Math.min(members.length, max === null || isOutOfReach ? min : max))
   if (members.length * last > MOST_RULES) return null
   const separated = (text: Expression, count: number) => (count === 0 ? text : sequence([comma, text]))
   let after: (Expression | null)[] = Array.from({ length: last + 1 }, (_, count) => {
     const isEnough = count >= min
-    const left = max === null ? null : max - count
+    const left = max === null ? null : Math.min(max - count, MOST_OTHERS)
     if (others === null || left === 0) return isEnough ? EMPTY : null
     if (count + 1 < min) return null
     const more = repeat(sequence([comma, others]), 0, left === null ? null : left - 1)

@@ -11,6 +11,7 @@ import {
   sequence,
 } from './grammar.ts'
 import { machineText } from './machine-text.ts'
+import { INTEGER_DIGITS } from './numbers/number-range.ts'
 import type { Alphabet as RegexAlphabet } from './regex/alphabet.ts'
 import { ALL, type CodePoints, complement, difference, intersection, setOf, union } from './regex/code-points.ts'
 import { characterSets } from './regex/determiniser.ts'
@@ -58,10 +59,11 @@ const JSON_CHARACTERS: Alphabet = { plain: complement(ESCAPED), escapes: [...SHO
 const ANY_CHARACTERS: Alphabet = { plain: ALL, escapes: [] }
 const IN_ESCAPES = union(setOf('\\"'), [[0x30, 0x39]], [[0x61, 0x7a]])
 const BARE_KEY = /^[^\s:,{}[\]]+$/
-const LONGEST_NUMBER = 15
+/** Digits after the point. */
+const LONGEST_FRACTION = 15
 
 const DIGIT = range('0', '9')
-const POSITIVE = sequence([range('1', '9'), repeat(DIGIT, 0, LONGEST_NUMBER - 1)])
+const POSITIVE = sequence([range('1', '9'), repeat(DIGIT, 0, INTEGER_DIGITS - 1)])
 const LETTER = choice([range('A', 'Z'), range('a', 'z'), literal('_')])
 /** A name without quotes that the schema does not give. */
 export const NAME = sequence([LETTER, repeat(choice([LETTER, DIGIT, literal('.'), literal('-')]), 0, null)])
@@ -124,13 +126,12 @@ export class ValueText {
     })
   }
 
-  /** Within what a double holds exactly. */
   integer(): Expression {
     return this.#builder.rule(choice([literal('0'), sequence([optional(literal('-')), POSITIVE])]))
   }
 
   number(): Expression {
-    const fraction = sequence([literal('.'), repeat(DIGIT, 1, LONGEST_NUMBER)])
+    const fraction = sequence([literal('.'), repeat(DIGIT, 1, LONGEST_FRACTION)])
     const exponent = sequence([
       choice([literal('e'), literal('E')]),
       optional(choice([literal('+'), literal('-')])),

@@ -3,8 +3,13 @@ import { draftOf, References, ROOT } from '../../../inference/constraints/schema
 import { isObject, type Schema } from '../../../inference/constraints/schema/schema-conjunction.ts'
 import { KEYWORDS } from '../../../inference/constraints/schema/schema-keywords.ts'
 
-/** Keywords that move elsewhere in the result or have no effect. */
-const LEFT_OUT = ['$defs', 'definitions', '$anchor', '$dynamicAnchor', '$recursiveAnchor', 'nullable', 'dependencies']
+/** Validators lose track of what alternatives and dependencies describe. The engine's constraint keeps these. */
+const UNEVALUATED = ['unevaluatedProperties', 'unevaluatedItems']
+/** Also keywords that move elsewhere in the result or have no effect. */
+const LEFT_OUT = [
+  ...['$defs', 'definitions', '$anchor', '$dynamicAnchor', '$recursiveAnchor', 'nullable', 'dependencies'],
+  ...UNEVALUATED,
+]
 
 /**
  * Converts a schema of any draft to 2020-12, with references only to its own `$defs` and without keywords of no effect.

@@ -11,21 +11,28 @@ export interface Bound {
   readonly exclusive: boolean
 }
 
-/** What JSON numbers are held to, so that a double holds them: digits before and after the point. */
+/** Digits before and after the point of numbers that may have a fraction, so that a double holds them. */
 const WHOLE_DIGITS = 15
 export const LARGEST = 10 ** WHOLE_DIGITS - 1
+/** Digits of integers: those of 64 bits, as identifiers often are. */
+export const INTEGER_DIGITS = 19
+const LARGEST_INTEGER = 10n ** BigInt(INTEGER_DIGITS) - 1n
 /** Digits that may follow those that a bound has. */
 const SPARE_DIGITS = 6
+/** Digits of a bound after the point, of which doubles may have 324. */
+const MOST_DECIMALS = 20
+/** Characters of a bound from which a double still tells all numbers that may be written beside it. */
+const SHORT_BOUND = 9
 const DIGIT = range('0', '9')
 
 /** The integers of a range, in decimal. Null when there are none. */
 export function integersWithin({ min, max }: NumberRange): Expression | null {
-  const low = min === null ? -LARGEST : Math.max(-LARGEST, nextInteger(min))
-  const high = max === null ? LARGEST : Math.min(LARGEST, -nextInteger(mirrored(max)))
+  const low = min === null ? -LARGEST_INTEGER : lowest(min)
+  const high = max === null ? LARGEST_INTEGER : -lowest(mirrored(max))
   if (low > high) return null
   const options: Expression[] = []
-  if (low < 0) options.push(sequence([literal('-'), naturals(Math.max(1, -high), -low)]))
-  if (high >= 0) options.push(naturals(Math.max(0, low), high))
+  if (low < 0n) options.push(sequence([literal('-'), naturals(high < -1n ? -high : 1n, -low)]))
+  if (high >= 0n) options.push(naturals(low > 0n ? low : 0n, high))
   return choice(options)
 }
 
@@ -42,6 +49,10 @@ export function numbersWithin({ min, max }: NumberRange): Expression | null {
   if (max === null || max.value >= 0) {
     options.push(positives(min !== null && min.value >= 0 ? min : zero, max ?? largest))
   }
+  // Larger ones are whole.
+  const beyond: Bound = { value: LARGEST, exclusive: true }
+  options.push(integersWithin({ min: min !== null && min.value > LARGEST ? min : beyond, max }))
+  options.push(integersWithin({ min, max: max !== null && max.value < -LARGEST ? max : mirrored(beyond) }))
   return choiceOrNull(options)
 }
 
@@ -53,14 +64,32 @@ export function nextInteger({ value, exclusive }: Bound): number {
   return exclusive ? Math.floor(value) + 1 : Math.ceil(value)
 }
 
+/**
+ * The first integer above a bound. A double that stands for several integers may be the nearest to what the client wrote: the
+ * next double is certainly above it.
+ */
+function lowest(bound: Bound): bigint {
+  if (bound.value >= Number(LARGEST_INTEGER)) return LARGEST_INTEGER + 1n
+  if (bound.value <= -Number(LARGEST_INTEGER)) return -LARGEST_INTEGER
+  return BigInt(Math.abs(bound.value) > Number.MAX_SAFE_INTEGER ? nextDouble(bound.value) : nextInteger(bound))
+}
+
+/** The least double above another that is finite. */
+function nextDouble(value: number): number {
+  const double = new Float64Array([value === 0 ? 0 : value])
+  const bits = new BigInt64Array(double.buffer)
+  bits[0]! += value < 0 ? -1n : 1n
+  return double[0]!
+}
+
 /** The integers from `low` to `high`, neither below zero. */
-function naturals(low: number, high: number): Expression {
+function naturals(low: bigint, high: bigint): Expression {
   const options: Expression[] = []
   for (let start = low; start <= high; ) {
-    const digits = String(start).length
-    const end = Math.min(high, 10 ** digits - 1)
+    const longest = 10n ** BigInt(String(start).length) - 1n
+    const end = longest < high ? longest : high
     options.push(sameLength(String(start), String(end)))
-    start = end + 1
+    start = end + 1n
   }
   return choice(options)
 }
@@ -100,15 +129,16 @@ interface Decimal {
 }
 
 function positives(min: Bound, max: Bound): Expression | null {
-  const low = toDecimal(min)
-  const high = max.value > LARGEST ? toDecimal({ value: LARGEST, exclusive: false }) : toDecimal(max)
+  if (min.value > LARGEST) return null
+  const low = lowDecimal(min)
+  const high = highDecimal(max.value > LARGEST ? { value: LARGEST, exclusive: false } : max)
   const options: (Expression | null)[] = []
   if (low.whole === high.whole) options.push(withFraction(low.whole, fractions(low, high)))
   else if (low.whole < high.whole) {
     options.push(withFraction(low.whole, fractions(low, null)))
     options.push(withFraction(high.whole, fractions(null, high)))
     if (low.whole + 1 < high.whole) {
-      options.push(sequence([naturals(low.whole + 1, high.whole - 1), fractions(null, null)!]))
+      options.push(sequence([naturals(BigInt(low.whole + 1), BigInt(high.whole - 1)), fractions(null, null)!]))
     }
   }
   return choiceOrNull(options)
@@ -118,11 +148,37 @@ function withFraction(whole: number, fraction: Expression | null): Expression | 
   return fraction === null ? null : sequence([literal(String(whole)), fraction])
 }
 
-function toDecimal({ value, exclusive }: Bound): Decimal {
-  // No exponents, and no more digits than tell the double from its neighbours.
-  const text = value < 1e-6 ? value.toFixed(20) : String(value)
-  const [whole = '0', fraction = ''] = text.split('.')
-  return { whole: Number(whole), fraction: fraction.replace(/0+$/, ''), exclusive }
+/** A lower bound that is not negative. What has more digits is rounded up. */
+function lowDecimal({ value, exclusive }: Bound): Decimal {
+  if (exclusive && isLong(value)) return lowDecimal({ value: nextDouble(value), exclusive: false })
+  const [whole, fraction] = digitsOf(value)
+  if (fraction.length <= MOST_DECIMALS) return { whole: Number(whole), fraction, exclusive }
+  const unit = 10n ** BigInt(MOST_DECIMALS)
+  const rounded = BigInt(whole + fraction.slice(0, MOST_DECIMALS)) + 1n
+  const digits = String(rounded % unit).padStart(MOST_DECIMALS, '0')
+  return { whole: Number(rounded / unit), fraction: digits.replace(/0+$/, ''), exclusive: false }
+}
+
+/** An upper bound that is not negative. What has more digits is rounded down. */
+function highDecimal({ value, exclusive }: Bound): Decimal {
+  if (exclusive && isLong(value)) return highDecimal({ value: -nextDouble(-value), exclusive: false })
+  const [whole, fraction] = digitsOf(value)
+  const isRounded = fraction.length > MOST_DECIMALS
+  const kept = fraction.slice(0, MOST_DECIMALS).replace(/0+$/, '')
+  return { whole: Number(whole), fraction: kept, exclusive: exclusive && !isRounded }
+}
+
+/** Whether numbers that are beyond a bound by their digits may be the same double as the bound. */
+function isLong(value: number): boolean {
+  return value !== 0 && digitsOf(value).join('').length > SHORT_BOUND
+}
+
+/** The digits before and after the point that tell a double from its neighbours, of one from 0 to `LARGEST`. */
+function digitsOf(value: number): [whole: string, fraction: string] {
+  const [digits = '', exponent = '0'] = String(value).split('e')
+  const [whole = '', fraction = ''] = digits.split('.')
+  const zeros = -Number(exponent)
+  return zeros === 0 ? [whole, fraction] : ['0', '0'.repeat(zeros - 1) + whole + fraction]
 }
 
 /** What may follow the digits before the point; null when nothing may, not even the end. */

@@ -25,7 +25,7 @@ const MOST_LISTED = 2_000
 /** Remainders that an automaton tells apart. */
 const MOST_REMAINDERS = 64
 const MOST_DECIMALS = 9
-/** From here on JavaScript writes numbers with an exponent, which validators such as Ajv take for no whole ones. */
+/** From here on JavaScript writes numbers with an exponent, which validators such as Ajv take for no whole quotients. */
 const LARGEST_QUOTIENT = 1e21
 
 /** Whether validators take a number for a multiple of another. */
@@ -93,8 +93,9 @@ function multiplesWithin(
   const decimals = Math.max(...divisors.map(decimalsOf))
   if (decimals > MOST_DECIMALS) return null
   const unit = 10n ** BigInt(decimals)
-  const scaled = divisors.map((divisor) => BigInt(Math.round(divisor * 10 ** decimals)))
-  const step = scaled.reduce(commonMultiple)
+  const scaled = divisors.map((divisor) => Math.round(divisor * 10 ** decimals))
+  if (!scaled.every(Number.isFinite)) return null
+  const step = scaled.map(BigInt).reduce(commonMultiple)
   const whole = commonMultiple(step, unit) / unit
   const low = range.min === null ? -LARGEST : Math.max(-LARGEST, nextInteger(range.min))
   const high = range.max === null ? LARGEST : Math.min(LARGEST, -nextInteger(mirrored(range.max)))
@@ -104,7 +105,7 @@ function multiplesWithin(
   if (isExact && whole <= BigInt(LARGEST)) options.push(wholeMultiples(Number(whole), builder, low, high))
   if (type === 'number' && step % unit !== 0n) {
     const listed = nearest(range, Number(step), Number(unit)).filter(
-      (value) => isWithin(value, range) && isCommon(value),
+      (value) => Math.abs(value) < LARGEST_QUOTIENT && isWithin(value, range) && isCommon(value),
     )
     const fractions = listed.filter((value) => !isExact || !Number.isInteger(value))
     options.push(choiceOrNull(fractions.map((value) => literal(value.toFixed(decimals).replace(/\.?0+$/, '')))))

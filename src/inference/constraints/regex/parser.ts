@@ -172,13 +172,13 @@ class Parser {
       case '.':
         return oneOf(this.#flags.s ? ALL : DOT)
       case '\\':
-        return this.#boundary(at) ?? oneOf(this.#cased(this.#escape(false)))
+        return this.#boundary(at) ?? this.#oneOf(this.#cased(this.#escape(false)))
       case '*':
       case '+':
       case '?':
         throw this.#error('nothing to repeat')
       default:
-        return oneOf(this.#cased(setOf(character)))
+        return this.#oneOf(this.#cased(setOf(character)))
     }
   }
 
@@ -276,8 +276,13 @@ class Parser {
     }
     const set = union(...ranges)
     const excluded = () => complement(this.#flags.i ? withAllCases(set) : set)
-    const known = negated ? excluded() : intersection(this.#cased(set), ALL)
-    if (known.length === 0) throw this.#error('the class matches no character')
+    return this.#oneOf(negated ? excluded() : this.#cased(set))
+  }
+
+  /** Half a pair is no character. */
+  #oneOf(set: CodePoints): Syntax {
+    const known = intersection(set, ALL)
+    if (known.length === 0) throw this.#error('it matches no character')
     return oneOf(known)
   }
 

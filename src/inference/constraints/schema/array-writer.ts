@@ -20,7 +20,8 @@ export class ArrayWriter {
   write(plain: Plain, { depth }: Place): Expression | null {
     const { bounds = {}, arrays = [], contains = [] } = plain
     const length = Math.max(0, ...arrays.map(({ prefix }) => prefix.length))
-    const asked = contains.flatMap(({ part, min }) => Array.from({ length: Math.min(min, MOST_ITEMS + 1) }, () => part))
+    const count = contains.reduce((sum, { min }) => sum + min, 0)
+    const asked = count > MOST_ITEMS ? [] : contains.flatMap(({ part, min }) => Array.from({ length: min }, () => part))
     const place: Place = { form: 'plain', depth: depth + 1 }
     if (contains.some(({ max }) => max !== null) && contains.length > 1) {
       this.#context.refuse(
@@ -32,14 +33,14 @@ export class ArrayWriter {
     const isOpen = arrays.some(({ rest }) => isObject(rest?.schema)) || length === 0
     const bad = contains.find(({ min, max }) => max !== null && max < min)
     if (bad !== undefined && !this.#context.isLenient)
-      return this.#context.nothing("'maxContains' is less than 'minContains'", bad.part.path)
-    const min = Math.max(bounds.minItems ?? 0, asked.length)
+      return this.#context.nothing("'maxContains' is less than 'minContains'", plain.where?.maxContains ?? [])
+    const min = Math.max(bounds.minItems ?? 0, count)
     const most = bounds.maxItems ?? (isOpen ? null : Math.max(length, min))
     const least = bounds.minItems === undefined && length > 0 ? Math.max(min, Math.min(length, most ?? length)) : min
     if (min > MOST_ITEMS) {
       this.#context.refuse(
         `${min} is more than the ${MOST_ITEMS} that are supported`,
-        plain.where?.minItems ?? contains[0]?.part.path ?? [],
+        plain.where?.[min === bounds.minItems ? 'minItems' : 'minContains'] ?? contains[0]?.part.path ?? [],
       )
       return this.write({ ...plain, bounds: {}, contains: [] }, { depth, form: 'plain' })
     }

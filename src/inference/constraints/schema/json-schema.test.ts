@@ -88,6 +88,19 @@ describe('keywords together', () => {
       ['{"b": null}', '{"a": null, "c": null}'],
       ['{}', '{"a": null, "b": null, "c": null}'],
     ],
+    [{ type: 'object', minProperties: 1, maxProperties: 2_147_483_647 }, ['{"a": 1}', '{"a": 1, "b": 2}'], ['{}']],
+    [{ type: 'object', additionalProperties: text, maxProperties: 20_000 }, ['{}', '{"a": "x"}'], ['{"a": 1}']],
+    [{ type: 'object', properties: { a: nothing }, maxProperties: 1e300 }, ['{}', '{"a": null}'], ['{"b": null}']],
+    [
+      { type: 'object', properties: { a: nothing }, additionalProperties: count, minProperties: 1, maxProperties: 1e9 },
+      ['{"a": null}', '{"b": 1}', '{"a": null, "b": 1, "c": 2}'],
+      ['{}'],
+    ],
+    [
+      { type: 'object', properties: { a: nothing }, additionalProperties: count, maxProperties: 2 },
+      ['{"b": 1, "c": 2}', '{"a": null, "b": 1}'],
+      ['{"a": null, "b": 1, "c": 2}'],
+    ],
     [
       { allOf: [{ properties: { a: text } }], properties: { b: text }, unevaluatedProperties: false, required: ['a'] },
       ['{"b": "x", "a": "y"}'],

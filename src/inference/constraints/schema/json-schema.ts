@@ -109,10 +109,8 @@ class SchemaWriter {
     if (plain.enum !== undefined) {
       const values = plain.enum.filter((value) => this.#context.options.check.fits(value, plain))
       if (values.length > 0) return this.#constants(values, plain, place)
-      return this.#context.nothing(
-        "no value of 'enum' is allowed beside it",
-        plain.where?.enum ?? plain.where?.const ?? [],
-      )
+      const keyword = ['enum', 'const'].find((name) => plain.where?.[name] !== undefined) ?? 'enum'
+      return this.#context.nothing(`no value of '${keyword}' is allowed beside it`, plain.where?.[keyword] ?? [])
     }
     const implied = impliedTypes(plain)
     const isFree = plain.excluded === undefined && implied.length === 0

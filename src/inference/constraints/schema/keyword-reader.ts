@@ -16,6 +16,7 @@ import {
   TYPES,
   typeOf,
 } from './schema-conjunction.ts'
+import { KEYWORDS } from './schema-keywords.ts'
 
 /** Says that a keyword cannot be kept. Where it returns, the keyword is left out. */
 export type Refuse = (message: string, path: Path) => void
@@ -54,7 +55,7 @@ export class KeywordReader {
       ...this.boundsOf(part),
       ...this.#multiplesOf(part),
     }
-    const where = Object.keys(schema).filter((key) => key in plain || key in (plain.bounds ?? {}) || key === 'enum')
+    const where = Object.keys(schema).filter((key) => KEYWORDS.get(key)?.effect === 'enforced')
     return { ...plain, where: Object.fromEntries(where.map((key) => [key, [...part.path, key]])) }
   }
 
@@ -75,7 +76,8 @@ export class KeywordReader {
 
   constantsOf({ schema, path }: Part): readonly unknown[] | undefined {
     const { enum: values } = schema as Schema
-    const constant = Object.hasOwn(schema as Schema, 'const') ? [(schema as Schema).const] : undefined
+    const hasConstant = Object.hasOwn(schema as Schema, 'const')
+    const constant = hasConstant ? this.#exact([(schema as Schema).const], () => [...path, 'const']) : undefined
     if (values === undefined) return constant
     if (!Array.isArray(values)) {
       this.#refuse(`expected an array, got ${typeOf(values)}`, [...path, 'enum'])
@@ -85,8 +87,19 @@ export class KeywordReader {
       this.#refuse('the array is empty', [...path, 'enum'])
       return constant
     }
-    if (constant === undefined) return values
+    if (constant === undefined) return this.#exact(values, (at) => [...path, 'enum', at])
     return this.#isLenient ? constant : constant.filter((value) => isIn(value, values))
+  }
+
+  /** Undefined where one is no longer what the client wrote: left out, the model can still write it as it reads it. */
+  #exact(values: readonly unknown[], pathOf: (at: number) => Path): readonly unknown[] | undefined {
+    const at = values.findIndex(isRounded)
+    if (at === -1) return values
+    this.#refuse(
+      'constants with integers beyond 2^53 are not supported: a double does not hold them exactly',
+      pathOf(at),
+    )
+    return undefined
   }
 
   #objectOf(part: Part): Plain {
@@ -202,15 +215,19 @@ export class KeywordReader {
   }
 
   #numberOf(value: unknown, path: Path): number | null {
-    if (value === undefined || typeof value === 'number') return value ?? null
-    this.#refuse(`expected a number, got ${typeOf(value)}`, path)
+    if (value === undefined) return null
+    if (typeof value === 'number' && Number.isFinite(value)) return value
+    this.#refuse(`expected a number, got ${typeof value === 'number' ? 'one that is too large' : typeOf(value)}`, path)
     return null
   }
 
   #countOf(value: unknown, path: Path): number | null {
     if (value === undefined) return null
     if (Number.isInteger(value) && (value as number) >= 0) return value as number
-    this.#refuse(`expected an integer that is not negative, got ${JSON.stringify(value)}`, path)
+    this.#refuse(
+      `expected an integer that is not negative, got ${typeof value === 'number' ? value : JSON.stringify(value)}`,
+      path,
+    )
     return null
   }
 
@@ -226,6 +243,12 @@ export class KeywordReader {
     this.#refuse(`expected an object of schemas, got ${typeOf(value)}`, path)
     return []
   }
+}
+
+/** Whether a constant holds an integer of which a double may have lost digits. One that is larger has an exponent. */
+function isRounded(value: unknown): boolean {
+  if (typeof value === 'object' && value !== null) return Object.values(value).some(isRounded)
+  return Number.isInteger(value) && !Number.isSafeInteger(value) && Math.abs(value as number) < 1e21
 }
 
 /** A schema within another. */

@@ -50,7 +50,8 @@ export class ObjectWriter {
     if (list !== null) {
       return this.#context.builder.rule(isObjectOnly(place) ? list : sequence([literal('{'), list, literal('}')]))
     }
-    const keyword = counts.min > 0 ? 'minProperties' : 'maxProperties'
+    const isReached = counts.min <= members.length + (others === null ? 0 : 1)
+    const keyword = isReached && counts.max !== null ? 'maxProperties' : 'minProperties'
     return this.#context.nothing(`'${keyword}' cannot be kept beside the properties`, plain.where?.[keyword] ?? [])
   }
 

@@ -80,7 +80,10 @@ export function negatedOptions(
   }
   for (const [bound, value] of Object.entries(reader.boundsOf(part).bounds ?? {})) {
     const [type, other, distance] = BROKEN[bound as Bound]
-    if (value + distance >= 0 || distance === 0) options.push({ types: [type], bounds: { [other]: value + distance } })
+    if (value + distance >= 0 || distance === 0) {
+      const where = { [other]: [...part.path, bound] }
+      options.push({ types: [type], bounds: { [other]: value + distance }, where })
+    }
   }
   if (typeof schema.pattern === 'string')
     options.push({ types: ['string'], notPatterns: [{ value: schema.pattern, path: [...part.path, 'pattern'] }] })

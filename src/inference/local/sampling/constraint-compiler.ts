@@ -20,11 +20,13 @@ export interface CompiledConstraint {
 }
 
 /**
- * Maximum length, as JSON, of constraints that are compiled on this thread. The slowest take some 40 ms; intersections of
- * automata may take a second.
+ * Maximum length, as JSON, of constraints that are compiled on this thread. The slowest take some 40 ms, because their time
+ * grows with their length; intersections of automata, alternatives that multiply and counts of members or items may take a
+ * second.
  */
-const LONGEST_INLINE = 2048
-const MAY_INTERSECT = /"(?:pattern|patternProperties|propertyNames|format|not|if|oneOf|multipleOf)"/
+const LONGEST_INLINE = 1024
+const MAY_MULTIPLY =
+  /"(?:pattern|patternProperties|propertyNames|format|not|if|oneOf|allOf|multipleOf|contains|uniqueItems|depend\w+|m(?:in|ax)Properties)"/
 const KEPT_CONSTRAINTS = 64
 
 /** Compiles constraints, long ones on other threads. Keeps the most recently used. */
@@ -78,7 +80,7 @@ export class ConstraintCompiler {
 
   /** A short constraint compiles faster than it would reach another thread. */
   async #grammarOf(constraint: Constraint, key: string, organisation: string): Promise<Grammar | NodeData> {
-    if (key.length <= LONGEST_INLINE && !MAY_INTERSECT.test(key)) return grammarOf(constraint)
+    if (key.length <= LONGEST_INLINE && !MAY_MULTIPLY.test(key)) return grammarOf(constraint)
     return this.#threads.compile(constraint, organisation, (seconds) =>
       tooMany('Too many constraints are being compiled.', seconds),
     )

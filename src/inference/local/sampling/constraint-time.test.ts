@@ -31,6 +31,10 @@ test.each<[string, Constraint]>([
     'a pattern of many counts that is searched for',
     { type: 'json_schema', schema: { type: 'string', pattern: '[a-z ][a-z ]{900}\\d|(a{1,9}[a-z ]{0,90}){1,60}\\d' } },
   ],
+  [
+    'an object of countless members',
+    { type: 'json_schema', schema: { type: 'object', minProperties: 1, maxProperties: 100_000_000 } },
+  ],
   ['two hundred tools with much that is left out', tools()],
   [
     'two hundred tools in a notation of their own',
