@@ -1,5 +1,4 @@
 import { getOrMake } from '../../../lib/get-or-make.ts'
-import type { AddedToken } from '../tokens/text-slices.ts'
 import { inBackground } from './declare.ts'
 import type { Llama } from './llama.ts'
 import type { Pointer, StructValue } from './structs.ts'
@@ -17,6 +16,15 @@ const STRIPS = (1 << 7) | (1 << 8)
 const SEPARATOR = '\uE000'
 /** Maximum bytes of a UTF-8 character. */
 const LONGEST_CHARACTER = 4
+
+/** A token that stands for its text wherever that is written: a control token, or a mark such as `<think>`. */
+export interface AddedToken {
+  readonly text: string
+  /** Whether only trusted text becomes it. */
+  readonly isControl: boolean
+  /** Whether it takes blanks beside it away. */
+  readonly strips: boolean
+}
 
 /** The weights of a language model and its vocabulary. */
 export class Model {

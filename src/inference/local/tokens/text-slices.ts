@@ -1,13 +1,5 @@
 import { getOrMake } from '../../../lib/get-or-make.ts'
-
-/** A token that stands for its text wherever that is written: a control token, or a mark such as `<think>`. */
-export interface AddedToken {
-  readonly text: string
-  /** Whether only trusted text becomes it. */
-  readonly isControl: boolean
-  /** Whether it takes blanks beside it away. */
-  readonly strips: boolean
-}
+import type { AddedToken } from '../native/model.ts'
 
 /**
  * Characters per slice. llama.cpp's search for tokens that were added to a vocabulary takes time that grows with the
