@@ -13,6 +13,8 @@ import type { PromptPart } from '../../contract/parts.ts'
 import { loadNativeLibraries } from '../native/libraries.ts'
 import { Model } from '../native/model.ts'
 import { locateNativeLibraries } from '../native/native-paths.ts'
+import { textOf } from '../scheduler/admission.ts'
+import { InputTokens } from '../scheduler/embedding/input-tokens.ts'
 import { LoadedModel } from '../scheduler/loaded-model.ts'
 import { EncoderCache } from './encoder-cache.ts'
 import { PromptReader, type TokenisedPrompt } from './prompt-tokens.ts'
@@ -162,6 +164,21 @@ describe('a vocabulary with marks', () => {
     const calls = (['tokenize', 'tokenizeInBackground'] as const).map((name) => vi.spyOn(model, name))
     expect(await reader.prepare(parts, 'test', 10 ** 6, terms.signal)).toBe(true)
     reader.size(parts, 'test', 'messages')
+    const lengths = calls.flatMap(({ mock }) => mock.calls.map(([text]) => text.length))
+    expect(Math.max(...lengths)).toBeLessThanOrEqual(SLICE_CHARACTERS)
+  })
+
+  test('an input to embed is cut at marks too, and has the tokens of one piece', async () => {
+    const model = models.SentencePiece!
+    const content = '\na<blockquote>'.repeat(1000)
+    const whole = model.tokenize(`ba: ${content}`, false)
+    const inputs = new InputTokens(
+      { model, reader: null, contextTokens: 10 ** 6, mediaRows: 0 },
+      { prompt: 'ba: {input}' },
+    )
+    const calls = (['tokenize', 'tokenizeInBackground'] as const).map((name) => vi.spyOn(model, name))
+    const prompt = await inputs.of({ param: 'input', content }, { ...terms, truncates: false })
+    expect(textOf(prompt.chunks).slice(1)).toEqual(whole)
     const lengths = calls.flatMap(({ mock }) => mock.calls.map(([text]) => text.length))
     expect(Math.max(...lengths)).toBeLessThanOrEqual(SLICE_CHARACTERS)
   })
