@@ -296,6 +296,13 @@ describe('the conversation', () => {
 })
 
 describe('tools', () => {
+  test('are called with the digits of long integers', async () => {
+    const text = '<tool_call>\n{"name": "weather", "arguments": {"ids": [1097253424567890123]}}\n</tool_call>'
+    server.engine.script = { texts: [text] }
+    const response = await server.post('/v1/messages', { ...fields, tools: [weather] })
+    expect(await response.text()).toContain('"input":{"ids":[1097253424567890123]}')
+  })
+
   test('are called, and answered with a picture', async () => {
     server.engine.script = { texts: ['Let me look. ', ...called('weather')] }
     const tools = [weather, { type: 'web_search_20250305', name: 'web_search' } as const, clock]

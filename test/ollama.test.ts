@@ -122,6 +122,15 @@ describe('chat', () => {
     expect(server.engine.works.at(-1)!.prefix[1]).toEqual(second)
   })
 
+  test('arguments keep the digits of long integers', async () => {
+    const text = '<tool_call>\n{"name": "weather", "arguments": {"ids": [1097253424567890123]}}\n</tool_call>'
+    server.engine.script = { texts: [text] }
+    for (const stream of [false, true]) {
+      const response = await server.post('/api/chat', { model, messages, tools: [weather], stream })
+      expect(await response.text()).toContain('"arguments":{"ids":[1097253424567890123]}')
+    }
+  })
+
   test('calls tools with arguments that are objects, and takes their results', async () => {
     server.engine.script = { texts: ['Let me see. ', call, call] }
     const { message } = await client.chat({ model, messages, tools: [weather] })

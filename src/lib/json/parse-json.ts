@@ -7,6 +7,25 @@ export function parseJsonOr<Other>(text: string, other: Other): unknown {
   }
 }
 
+/**
+ * A value that is written as JSON again: integers that a double rounds keep their digits then.
+ * @param other is returned for a text that is not JSON.
+ */
+export function parseToWrite<Other>(text: string, other: Other): unknown {
+  try {
+    return JSON.parse(text, withDigits)
+  } catch {
+    return other
+  }
+}
+
+/** TypeScript does not know these parts of JavaScript yet. */
+const { rawJSON } = JSON as unknown as { rawJSON(text: string): unknown }
+
+function withDigits(_: string, value: unknown, context?: { readonly source?: string }): unknown {
+  return Number.isInteger(value) && !Number.isSafeInteger(value) ? rawJSON(context!.source!) : value
+}
+
 export type JsonObject = Readonly<Record<string, unknown>>
 
 /** Whether a value of JSON is an object, and no list. */

@@ -1,5 +1,5 @@
 import type { ReplyPiece } from '../../../conversation/reply/reply-piece.ts'
-import { parseJsonOr } from '../../../lib/json/parse-json.ts'
+import { parseToWrite } from '../../../lib/json/parse-json.ts'
 import type { BlockBody, BlockEventBody } from './wire/message-response.ts'
 
 /**
@@ -75,7 +75,7 @@ export class BlockCollector {
     const block = this.blocks[event.index]!
     if (event.type === 'content_block_stop') {
       // Truncated arguments are not JSON; the reply's stop reason then says that it was truncated.
-      if (block.type === 'tool_use') block.input = parseJsonOr(this.#json, {}) as Record<string, unknown>
+      if (block.type === 'tool_use') block.input = parseToWrite(this.#json, {}) as Record<string, unknown>
       return
     }
     const { delta } = event

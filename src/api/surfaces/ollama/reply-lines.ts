@@ -1,6 +1,6 @@
 import type { ReplyEvent, ReplyFinish } from '../../../conversation/reply/reply.ts'
 import type { ApiError } from '../../../lib/errors/errors.ts'
-import { parseJsonOr } from '../../../lib/json/parse-json.ts'
+import { parseToWrite } from '../../../lib/json/parse-json.ts'
 import { toLogProbs } from '../openai/log-probs.ts'
 import type { Frames, ReplyWriter } from '../serve-chat.ts'
 import { toErrorBody } from './errors.ts'
@@ -97,7 +97,7 @@ export class ReplyLines implements ReplyWriter<ReplyEvent> {
     const { id, name, json } = this.#call
     this.#call = null
     const index = this.#calls++
-    const values = parseJsonOr(json, undefined)
+    const values = parseToWrite(json, undefined)
     return values === undefined ? [] : [{ toolCalls: [{ id, function: { index, name, arguments: values } }] }]
   }
 
