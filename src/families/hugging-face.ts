@@ -29,6 +29,11 @@ const ADVICE =
   'Write "modalities": ["text"] into the card, or let the servers place images themselves, with "type": "openai" and ' +
   '"image" limits (docs/cluster.md)'
 
+/** Whether the context that config.json names is the one that its factor has extended. @param type its `model_type`. */
+export function isContextExtended(type: string): boolean {
+  return type.startsWith('gemma3')
+}
+
 /** @param hasProcessor whether the folder has a file with the settings of an image processor. */
 export function hubModel(files: ProcessorFiles, hasProcessor: boolean): HubModel {
   const { config } = files

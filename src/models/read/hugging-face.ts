@@ -1,7 +1,7 @@
 import { join, resolve } from 'node:path'
 import type { FamilyName } from '../../families/families.ts'
 import type { GgufMetadata } from '../../families/gguf.ts'
-import { hubModel } from '../../families/hugging-face.ts'
+import { hubModel, isContextExtended } from '../../families/hugging-face.ts'
 import type { ImageProcessing } from '../../families/processors/image-processing.ts'
 import { CardError } from '../card-error.ts'
 import { isObject } from '../card-values.ts'
@@ -35,7 +35,7 @@ type Json = Readonly<Record<string, unknown>>
 /** Tokens that end a reply in some vocabulary, even if its settings do not say so. */
 const TURN_ENDS = ['<|im_end|>', '<|endoftext|>', '<|eot_id|>', '<|eom_id|>', '<end_of_turn>', '<|end_of_text|>']
 const MESSAGE_END = '<|end|>'
-/** Where a vocabulary has these, a reply is several messages (Harmony), and `MESSAGE_END` ends one of them. */
+/** Where a vocabulary has these, a reply is several messages, and `MESSAGE_END` ends one of them. */
 const REPLY_ENDS = [
   ['<|return|>', '<|call|>'],
   ['<|calls|>', '<|flush|>'],
@@ -160,8 +160,7 @@ async function readJson(folder: string, file: string, place: CardFolder): Promis
 /** Tokens that a model takes, as vLLM and SGLang read its config.json; not a number where that says nothing. */
 function contextOf(text: Json): unknown {
   const { max_position_embeddings: positions, model_type: type } = text
-  // Gemma 3 names what its factor has extended.
-  if (String(type).startsWith('gemma3')) return positions
+  if (isContextExtended(String(type))) return positions
   const given = [text.rope_parameters, text.rope_scaling].find(isObject) ?? {}
   // Layers of several kinds may have rules of their own.
   const rules = [given, ...Object.values(given).filter(isObject)]

@@ -86,7 +86,7 @@ export function reduceSeeds(body: unknown, text: string): void {
   if (isRounded(options, 'seed')) reduce(options, 'seed', rawMember(rawMember(text, 'options')!, 'seed')!)
 }
 
-/** OpenAI's name, and Mistral's. */
+/** The name in OpenAI's API, and in Mistral's API. */
 const SEEDS = ['seed', 'random_seed']
 
 /** Clients draw seeds of up to 64 bits; longer numbers are invalid. */

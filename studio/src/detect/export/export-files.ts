@@ -1,4 +1,3 @@
-import { zipSync } from 'fflate'
 import { toCoco } from '../../../../src/exports/coco.ts'
 import { csvLine } from '../../../../src/exports/csv.ts'
 import type { DetectedPicture, Origin } from '../../../../src/exports/detected-picture.ts'
@@ -126,6 +125,7 @@ async function oneFile(files: ReadonlyMap<string, string | Blob>, archive: strin
 }
 
 async function zipFile(files: ReadonlyMap<string, string | Blob>, name: string): Promise<File> {
+  const { zipSync } = await import('fflate')
   const bytes: Record<string, Uint8Array> = {}
   for (const [path, content] of files) bytes[path] = new Uint8Array(await new Blob([content]).arrayBuffer())
   // What is exported is short or compressed already.
