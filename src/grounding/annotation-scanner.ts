@@ -1,5 +1,5 @@
 import type { Annotation } from './annotation.ts'
-import { annotationAt } from './markup-parser.ts'
+import { GrowingAnnotation } from './markup-parser.ts'
 
 /** An annotation, and where its markup stands in the text: UTF-16 code units, the end excluded. */
 export interface PlacedAnnotation {
@@ -19,6 +19,7 @@ export class AnnotationScanner {
   #text = ''
   /** Where the text that `#text` holds begins. */
   #offset = 0
+  readonly #pending = new GrowingAnnotation()
 
   push(piece: string): PlacedAnnotation[] {
     this.#text += piece
@@ -43,14 +44,15 @@ export class AnnotationScanner {
         from = open >= from && this.#text.length - open <= LONGEST_START ? open : this.#text.length
         break
       }
-      const at = annotationAt(this.#text, tag.index)
+      const at = this.#pending.find(this.#text.slice(tag.index))
       if (at === 'unclear' && wait) {
         from = tag.index
         break
       }
       const is = at !== null && at !== 'unclear'
-      if (is) found.push({ annotation: at.annotation, start: this.#offset + tag.index, end: this.#offset + at.end })
-      from = is ? at.end : tag.index + 1
+      const end = tag.index + (is ? at.end : 1)
+      if (is) found.push({ annotation: at.annotation, start: this.#offset + tag.index, end: this.#offset + end })
+      from = end
     }
     this.#offset += from
     this.#text = this.#text.slice(from)

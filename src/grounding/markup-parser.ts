@@ -50,24 +50,64 @@ export function parseAnnotation(text: string): Annotation | null {
   }
 }
 
-/**
- * The annotation that begins at the start of a tag, and where it ends. Null when there is none; 'unclear' while only the
- * end of the text hides whether there is one.
- */
-export function annotationAt(text: string, start: number): { annotation: Annotation; end: number } | 'unclear' | null {
-  const parser = new Parser(text, start)
-  try {
-    const annotation = parser.one()
-    return annotation && { annotation, end: parser.position }
-  } catch (error) {
-    if (!(error instanceof MarkupError)) throw error
-    return parser.cutOff ? 'unclear' : null
+interface FoundAnnotation {
+  readonly annotation: Annotation
+  /** Where it ends in the text. */
+  readonly end: number
+}
+
+/** Looks for the annotation at the beginning of a text that grows. What is complete of it is not read again each time. */
+export class GrowingAnnotation {
+  /** The text up to the last child or pair that is complete. */
+  #read = ''
+  /** The tags that are open there. */
+  #open = ''
+
+  /** Null when there is none; 'unclear' while only the end of the text hides whether there is one. @param text begins with a tag. */
+  find(text: string): FoundAnnotation | 'unclear' | null {
+    if (!text.startsWith(this.#read)) this.#read = this.#open = ''
+    // Without what was read, only that it may go on is certain.
+    if (this.#read !== '' && this.#next(`${this.#open}${text.slice(this.#read.length)}`) === 'unclear') return 'unclear'
+    this.#read = this.#open = ''
+    return this.#next(text)
+  }
+
+  /** What is complete of a track; null for none. */
+  track(): Annotation | null {
+    return this.#open === '<track>' ? parseAnnotation(`${this.#read}</track>`) : null
+  }
+
+  #next(text: string): FoundAnnotation | 'unclear' | null {
+    const parser = new Parser(text)
+    try {
+      const annotation = parser.one()
+      return annotation && { annotation, end: parser.position }
+    } catch (error) {
+      if (!(error instanceof MarkupError)) throw error
+      if (!parser.cutOff) return null
+      if (parser.complete !== null) {
+        const { position, open } = parser.complete
+        this.#read += text.slice(this.#open.length, position)
+        this.#open = open
+      }
+      return 'unclear'
+    }
   }
 }
 
 const TAG_START = /<(\/?)(point_box|point|polygon|clip|track|collection)(?=[\s/>])/gi
 /** A quoted value ends before the next tag and in its line, so that a quote which is left open hides no text behind it. */
 const ATTRIBUTE = /\s+([a-z_][\w-]*)\s*=\s*(?:"([^"<\r\n]*)"|'([^'<\r\n]*)'|([^\s"'<>/]+))/iy
+const CLOSING = {
+  point: /\s*<\/point\s*>/iy,
+  point_box: /\s*<\/point_box\s*>/iy,
+  polygon: /\s*<\/polygon\s*>/iy,
+  clip: /\s*<\/clip\s*>/iy,
+  track: /\s*<\/track\s*>/iy,
+  collection: /\s*<\/collection\s*>/iy,
+}
+/** Characters of a tag that is waited for. */
+const LONGEST_TAG = 4_096
 const TAG_END = /\s*(\/?)>/y
 /** What a text may end with inside a tag, and inside a body or a container. */
 const TAG_REST = /(?:\s*\/?|\s+[a-z_][\w-]*\s*(?:=\s*(?:"[^"<\r\n]*|'[^'<\r\n]*)?)?)$/iy
@@ -98,10 +138,13 @@ class Parser {
   #position: number
   /** Whether an error is one only because the text ends here. */
   cutOff = false
+  /** Where the last child or pair ends that is complete, and the tags that are open there; null for none. */
+  complete: { readonly position: number; readonly open: string } | null = null
+  #open = ''
 
-  constructor(text: string, start = 0) {
+  constructor(text: string) {
     this.#text = text
-    this.#position = start
+    this.#position = 0
   }
 
   get position(): number {
@@ -154,7 +197,7 @@ class Parser {
     }
     const end = this.#take(TAG_END)
     if (!end) {
-      this.cutOff = this.#take(TAG_REST) !== null
+      this.cutOff = this.#take(TAG_REST) !== null && this.#position - offset < LONGEST_TAG
       throw new MarkupError('unclosed_tag', offset)
     }
     return { name: start[2]!.toLowerCase() as TagName, offset, selfClosed: end[1] === '/', attributes }
@@ -166,6 +209,7 @@ class Parser {
     const points: GridPoint[] = []
     for (let match = this.#take(PAIR); match; match = this.#take(PAIR)) {
       points.push({ x: Number(match[1]), y: Number(match[2]) })
+      if (rule.most > 2) this.complete = { position: this.#position, open: `${this.#open}<${kind}>` }
     }
     this.#close(tag, rule.code)
     if (points.length < rule.least || points.length > rule.most || !points.every(onGrid)) {
@@ -213,7 +257,9 @@ class Parser {
   #children(tag: OpenTag, code: MarkupErrorCode): Annotation[] {
     const children: Annotation[] = []
     if (tag.selfClosed) return children
-    while (!this.#take(closing(tag.name))) {
+    const outside = this.#open
+    this.#open += `<${tag.name}>`
+    while (!this.#take(CLOSING[tag.name])) {
       this.#take(/\s*/y)
       if (this.#endsIn(CHILD_REST)) throw new MarkupError('incomplete_annotation', tag.offset)
       TAG_START.lastIndex = this.#position
@@ -227,12 +273,14 @@ class Parser {
       }
       const child = this.one()
       if (child) children.push(child)
+      this.complete = { position: this.#position, open: this.#open }
     }
+    this.#open = outside
     return children
   }
 
   #close(tag: OpenTag, code: MarkupErrorCode): void {
-    if (this.#take(closing(tag.name))) return
+    if (this.#take(CLOSING[tag.name])) return
     throw new MarkupError(this.#endsIn(BODY_REST) ? 'incomplete_annotation' : code, tag.offset)
   }
 
@@ -249,10 +297,6 @@ class Parser {
     if (match) this.#position = pattern.lastIndex
     return match
   }
-}
-
-function closing(name: TagName): RegExp {
-  return new RegExp(`\\s*</${name}\\s*>`, 'iy')
 }
 
 function onGrid({ x, y }: GridPoint): boolean {

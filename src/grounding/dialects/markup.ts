@@ -10,7 +10,7 @@ import {
   type TagRules,
 } from '../dialect.ts'
 import { type AnnotationFormat, formatHint } from '../hints.ts'
-import { annotationAt, parseAnnotation } from '../markup-parser.ts'
+import { GrowingAnnotation, parseAnnotation } from '../markup-parser.ts'
 import { escapeText, formatLeaf } from '../markup-writer.ts'
 import { normalised } from '../normal.ts'
 import { endsInName, TAG } from '../prose-guard.ts'
@@ -81,8 +81,6 @@ function bodyPattern(format: AnnotationFormat, { assets, choices, timed }: Scene
   return `(?: mention="${MENTION}")?${time}${asset}> ${BODY[format]}`
 }
 
-/** Up to the last complete waypoint of a track. */
-const WAYPOINTS = /^.*<\/(?:point_box|point|polygon)\s*>/is
 const OPENING = /^<collection(?:[^<>"']|"[^"<\r\n]*"|'[^'<\r\n]*')*>/i
 const CLOSING = /^<\/collection\s*(>?)/i
 
@@ -99,8 +97,7 @@ class Markup implements Notation {
   #collection: Inherited | null = null
   /** Whether a closing tag is still to come of a collection in which something else than annotations stands. */
   #isLeft = false
-  /** The beginning of a track that is not complete, up to its last complete waypoint. */
-  #track = ''
+  readonly #pending = new GrowingAnnotation()
 
   constructor(scene: Scene) {
     this.#scene = scene
@@ -126,27 +123,17 @@ class Markup implements Notation {
     if (!tag) return text.lastIndexOf('<') === 0 && endsInName(text) ? UNCLEAR : PROSE
     const name = tag[2]!.toLowerCase()
     if (name === 'collection') return tag[1] ? this.#closing(text) : this.#opening(text)
-    if (name === 'track' && !tag[1] && this.#isOpen(text)) {
-      const inherited = this.#collection
-      return { type: 'partial', salvage: () => this.#salvaged(inherited) }
-    }
-    const found = tag[1] ? null : annotationAt(text, 0)
+    if (tag[1]) return PROSE
+    const found = this.#pending.find(text)
     if (found === null) return PROSE
-    return found === 'unclear' ? UNCLEAR : { type: 'span', length: found.end, pieces: this.#pieces(found.annotation) }
+    if (found !== 'unclear') return { type: 'span', length: found.end, pieces: this.#pieces(found.annotation) }
+    const inherited = this.#collection
+    return { type: 'partial', salvage: () => this.#salvaged(inherited) }
   }
 
-  /** Whether a track may yet be complete. A long one is not read again from its beginning with each piece of text. */
-  #isOpen(text: string): boolean {
-    if (!text.startsWith(this.#track)) this.#track = ''
-    const rest = text.slice(this.#track.length)
-    if (annotationAt(this.#track === '' ? text : `<track>${rest}`, 0) !== 'unclear') return false
-    this.#track += WAYPOINTS.exec(rest)?.[0] ?? ''
-    return true
-  }
-
-  /** @param inherited attributes of the collection that the track is in. */
+  /** @param inherited attributes of the collection that a track is in. */
   #salvaged(inherited: Inherited | null): (Prose | Annotation)[] {
-    const whole = parseAnnotation(`${this.#track}</track>`)
+    const whole = this.#pending.track()
     return whole ? this.#pieces({ ...inherited, ...whole } as Annotation) : []
   }
 
@@ -154,7 +141,7 @@ class Markup implements Notation {
   #opening(text: string): Reading {
     if (this.#collection) return PROSE
     const tag = OPENING.exec(text)?.[0]
-    if (tag === undefined) return annotationAt(text, 0) === 'unclear' ? UNCLEAR : PROSE
+    if (tag === undefined) return this.#pending.find(text) === 'unclear' ? UNCLEAR : PROSE
     // Parsing a collection with one point yields its attributes.
     const probe = parseAnnotation(`${tag}<point>(0,0)</point></collection>`)
     if (probe?.kind !== 'collection') return PROSE
