@@ -292,7 +292,7 @@ describe('a batch', () => {
 
   test('with a reply that the database does not take has an error for it, and the other replies', async () => {
     await database.use((queries) =>
-      queries.execute(`create function refuse_one() returns trigger language plpgsql as $$
+      queries.execute(`create or replace function refuse_one() returns trigger language plpgsql as $$
         begin
           if new.custom_id = 'line-1' and not new.failed then raise 'no memory' using errcode = 'out_of_memory'; end if;
           return new;

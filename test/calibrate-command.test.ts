@@ -242,8 +242,8 @@ describe('boxes', () => {
     const pictures = lines.map(({ file }) => ({ name: file, width: 64, height: 64, boxes: [KNOWN] }))
     const written = toYolo(pictures, { asked: ['cat', 'dog'], model: null, version: null, date: new Date(0) })
     await mkdir(place('set/valid/images'), { recursive: true })
-    await mkdir(place('set/valid/labels'))
-    await mkdir(place('set/here'))
+    await mkdir(place('set/valid/labels'), { recursive: true })
+    await mkdir(place('set/here'), { recursive: true })
     for (const { file } of lines) {
       await picture(`set/valid/images/${file}`)
       const labels = file.replace('.png', '.txt')

@@ -40,8 +40,9 @@ const MAX_UNWRITTEN = 10_000
 
 /**
  * The usage ledger. One system call appends a record to a journal on this machine, where it survives a crash. The
- * journal is written to the database every second; what a crash leaves of it is written at the next start. A record
- * that is written twice counts once.
+ * journal is written to the database every second; what a crash leaves of it is written by the next server that starts
+ * in the directory, unless another one runs there and the process id may be its own. A record that is written twice
+ * counts once.
  */
 export class UsageLedger {
   readonly #database: Database

@@ -505,7 +505,15 @@ describe('markup in a text that nothing has asked for', () => {
     ['<collection mention="a">\n</collection> and so on', '\n and so on'],
     [
       '<collection mention="a"> <point> (1,2) </point> x <point> (3,4) </point> </collection> <point> (5,6) </point>',
-      ' <point mention="a"> (1,2) </point> x <point> (3,4) </point>  <point> (5,6) </point>',
+      ' <point mention="a"> (1,2) </point> x <point mention="a"> (3,4) </point>  <point> (5,6) </point>',
+    ],
+    [
+      '<collection mention="a">\n- <point> (1,2) </point>\n- <point> (3,4) </point>, 1 < 2\n</collection>',
+      '\n- <point mention="a"> (1,2) </point>\n- <point mention="a"> (3,4) </point>, 1 < 2\n',
+    ],
+    [
+      '<collection mention="a"> <point> (1,2) </point> <br> <point> (3,4) </point> </collection>',
+      ' <point mention="a"> (1,2) </point> <br> <point> (3,4) </point> ',
     ],
     [
       '<collection mention="a"> <clip t="1" /> </collection> </collection>',
@@ -525,4 +533,16 @@ describe('markup in a text that nothing has asked for', () => {
       expect(markupOf(readAll(freeMarkupReader(scene), pieces, true))).toBe(expected)
     }
   })
+})
+
+test('Molmo 2 names the places in a video by their seconds, as it reads them', () => {
+  const { detection, reader } = DIALECTS.molmo2
+  const scene = { ...STILL, timed: true }
+  const leaves: Leaf[] = [
+    { kind: 'point', mention: 'dog', points: [{ x: 1, y: 2 }], t: 3 },
+    { kind: 'point', mention: 'dog', points: [{ x: 5, y: 6 }], t: 4.5 },
+  ]
+  const text = detection.answer(leaves, scene)
+  expect(text).toBe('<points coords="3.0 1 001 002;4.5 2 005 006">dog</points>')
+  expect(readAll(reader(scene), [text], false).filter(({ kind }) => kind !== 'prose')).toEqual(leaves)
 })

@@ -134,6 +134,7 @@ export async function readYolo(folder: string): Promise<readonly BoxExample[]> {
   if (pictures == null) throw new ConfigError(`${description}: expected 'val' or 'train'`)
   const root = resolve(folder, path)
   const files = (await Promise.all([pictures].flat().map((listed) => yoloPictures(root, listed)))).flat()
+  if (files.length === 0) throw new ConfigError(`${description}: its list names no picture`)
   const classes = new Map(Object.entries(names).map(([index, name]) => [Number(index), name]))
   const turn = inTurn([...new Set(classes.values())])
   const examples: BoxExample[] = []

@@ -191,14 +191,19 @@ function turns(source: PromptSource, slots: Placeholders, style: PromptStyle): T
 
 /** Earlier replies as the model wrote them. It would imitate the markup that clients send, which it was not asked for. */
 function inOwnNotation(messages: readonly PlacedMessage[], media: LoadedMedia, dialect: Dialect): PlacedMessage[] {
-  const pictures: (Size | null)[] = []
+  const shown: { readonly image: Size | null; readonly timed: boolean }[] = []
   const sceneOf = (asset: number | undefined): Scene => {
-    const image = (asset === undefined ? null : pictures[asset]) ?? pictures.findLast((one) => one !== null) ?? null
-    return { assets: 1, timed: false, image }
+    const own = asset === undefined ? undefined : shown[asset]
+    const last = shown.findLast(({ image }) => image !== null)
+    return { assets: 1, ...((own?.image ? own : last) ?? { image: null, timed: false }) }
   }
   const told = (text: string) => inNotation(text, dialect, sceneOf)
   return messages.map((placed) => {
-    for (const { part } of partsOf(placed)) if (part.type !== 'text') pictures.push(pictureOf(media.get(part)))
+    for (const { part } of partsOf(placed)) {
+      if (part.type === 'text') continue
+      const loaded = media.get(part)
+      shown.push({ image: pictureOf(loaded), timed: loaded?.span !== undefined })
+    }
     const { message } = placed
     if (message.role !== 'assistant' || !message.content) return placed
     const { content } = message

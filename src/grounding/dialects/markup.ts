@@ -81,6 +81,8 @@ function bodyPattern(format: AnnotationFormat, { assets, choices, timed }: Scene
   return `(?: mention="${MENTION}")?${time}${asset}> ${BODY[format]}`
 }
 
+/** What may stand before the first member of a collection. */
+const LIST_MARK = /^[\s*\u2022-]*/
 const OPENING = /^<collection(?:[^<>"']|"[^"<\r\n]*"|'[^'<\r\n]*')*>/i
 const CLOSING = /^<\/collection\s*(>?)/i
 
@@ -95,7 +97,7 @@ class Markup implements Notation {
   readonly #scene: Scene
   /** Attributes of the open collection; null when none is open. */
   #collection: Inherited | null = null
-  /** Whether a closing tag is still to come of a collection in which something else than annotations stands. */
+  /** Whether a closing tag is still to come of a collection in which another tag stands. */
   #isLeft = false
   readonly #pending = new GrowingAnnotation()
 
@@ -104,14 +106,13 @@ class Markup implements Notation {
   }
 
   next(text: string, from: number): number {
-    if (!this.#collection) return text.indexOf('<', from)
-    const inside = text.slice(from).search(/\S/)
-    return inside === -1 ? -1 : from + inside
+    return text.indexOf('<', from)
   }
 
   read(text: string): Reading {
     const reading = this.#reading(text)
-    if (reading.type === 'prose' && this.#collection) {
+    // Words and list marks may stand between members, but no other tags.
+    if (reading.type === 'prose' && this.#collection && /^<[/!?a-z]/i.test(text)) {
       this.#collection = null
       this.#isLeft = true
     }
@@ -137,7 +138,7 @@ class Markup implements Notation {
     return whole ? this.#pieces({ ...inherited, ...whole } as Annotation) : []
   }
 
-  /** A tag opens a collection only where an annotation or the closing tag comes next: others are about something else. */
+  /** A tag opens a collection only where a member or the closing tag comes next: others are about something else. */
   #opening(text: string): Reading {
     if (this.#collection) return PROSE
     const tag = OPENING.exec(text)?.[0]
@@ -147,7 +148,7 @@ class Markup implements Notation {
     if (probe?.kind !== 'collection') return PROSE
     const inherited = { ...own(probe), ...(probe.t === undefined ? {} : { t: probe.t }) }
     this.#collection = inherited
-    const inside = text.slice(tag.length).trimStart()
+    const inside = text.slice(tag.length).replace(LIST_MARK, '')
     const first = inside === '' ? UNCLEAR : this.#reading(inside)
     this.#collection = first.type === 'span' ? inherited : null
     return first.type === 'span' ? { type: 'span', length: tag.length, pieces: [] } : first

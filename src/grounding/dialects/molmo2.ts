@@ -31,7 +31,10 @@ export const molmo2: Dialect = {
   detection: {
     instruction: () => null,
     question: (_kind, labels) => (labels === null ? 'Point to every object.' : `Point to every ${labels.join(', ')}.`),
-    answer: (leaves) => (leaves.length === 0 ? NOTHING : runs(leaves, MOST_THINGS).map(tagOf).join('\n')),
+    answer(leaves, { timed }) {
+      const tags = runs(leaves, MOST_THINGS).map((run) => tagOf(run, timed))
+      return leaves.length === 0 ? NOTHING : tags.join('\n')
+    },
     pattern: (_kind, labels) =>
       `${escapePattern(NOTHING)}|(?:<points coords="${FRAMES}">${namePattern(labels)}<\\/points>\\n?)+`,
     another(_kind, labels, _scene, isFirst) {
@@ -46,10 +49,16 @@ export const molmo2: Dialect = {
   },
 }
 
-function tagOf(leaves: readonly Leaf[]): string {
+/** @param timed whether the places are in a video, whose frames are named by their seconds; images by their numbers. */
+function tagOf(leaves: readonly Leaf[], timed: boolean): string {
   const digits = (value: number) => String(value).padStart(3, '0')
-  const places = leaves.map(({ points: [point] }, index) => `${index + 1} ${digits(point!.x)} ${digits(point!.y)}`)
-  return `<points coords="1 ${places.join(' ')}">${escapeText(leaves[0]!.mention ?? '')}</points>`
+  const places = leaves.map(({ points: [point], t }, index) => ({
+    frame: timed && t !== undefined ? t.toFixed(1) : '1',
+    text: `${index + 1} ${digits(point!.x)} ${digits(point!.y)}`,
+  }))
+  const frames = [...Map.groupBy(places, ({ frame }) => frame)]
+  const coordinates = frames.map(([frame, own]) => `${frame} ${own.map(({ text }) => text).join(' ')}`)
+  return `<points coords="${coordinates.join(';')}">${escapeText(leaves[0]!.mention ?? '')}</points>`
 }
 
 const WHOLE = /^<(points|tracks)\s+coords="([^"<>]*)"(?:\s+alt="([^"<>]*)")?\s*(?:\/>|>([^<]*)<\/\1>)/

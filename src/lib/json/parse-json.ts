@@ -13,7 +13,8 @@ export function parseJsonOr<Other>(text: string, other: Other): unknown {
  */
 export function parseToWrite<Other>(text: string, other: Other): unknown {
   try {
-    return JSON.parse(text, withDigits)
+    // Fewer digits are safe. With a function, depth is limited by the stack.
+    return /\d{16}/.test(text) ? JSON.parse(text, withDigits) : JSON.parse(text)
   } catch {
     return other
   }
