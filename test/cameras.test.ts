@@ -525,7 +525,7 @@ describe('over TLS', () => {
     await isOffline(client, (await client.made({ source: rtsp(good.url.replace('rtsp', 'rtsps')) })).id, 'silent')
     expect(cameraProcesses()).toEqual(before)
     // A busy machine may hold the video up for a second, which is silence here.
-    expect((await told(client, id)).filter((one) => !/ silent$|[.]online$/.test(one))).toEqual([])
+    expect((await turns(client, id)).filter((one) => !/ silent$|[.]online$/.test(one))).toEqual([])
     await isRunning(client, id)
   })
 })
