@@ -72,6 +72,19 @@ test('they do so for a text with more slices than threads', async () => {
   expect(aside.preparedTokens(part)).toEqual(model.tokenize(text, false))
 })
 
+test.each(['internationalization', '日本語', '日本語の文章、', 'Ünïcödé.'])(
+  'a raw prompt of 20,000 characters of "%s" has the tokens of one piece',
+  async (unit) => {
+    const { model } = loaded
+    const part = { type: 'text', text: unit.repeat(20_000 / unit.length), trusted: true } as const
+    for (const isAside of [false, true]) {
+      const texts = new Texts(model, isAside)
+      await texts.prepare([part], 100_000, terms)
+      expect(texts.preparedTokens(part)).toEqual(model.tokenize(part.text, true))
+    }
+  },
+)
+
 test('a text of 500 words takes no time of this thread where others read it, and short ones no others', async () => {
   const { model } = loaded
   const tokenize = vi.spyOn(model, 'tokenize')

@@ -27,6 +27,7 @@ type Tokeniser = Pick<
   | 'tokenizeContinuationInBackground'
   | 'addedTokens'
   | 'cutsAtWords'
+  | 'readsLongWords'
   | 'longestTokenBytes'
 >
 
@@ -128,7 +129,8 @@ export class Texts {
       return count <= most
     }
     const least = this.#isAside ? leastOf(text) : SLICE_CHARACTERS
-    for (const slice of slicesOf(text, added, this.#cutsAtWords, least)) {
+    const keepsWords = trusted && this.#model.readsLongWords
+    for (const slice of slicesOf(text, added, { atWords: this.#cutsAtWords, keepsWords, least })) {
       await this.#pause(terms.signal)
       if (slice === '') continue
       reading.push(this.#tokensOf({ text: slice, trusted, continues: follows }, terms))
