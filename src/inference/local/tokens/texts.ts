@@ -58,7 +58,8 @@ export class Texts {
   readonly #marks: AddedTokens
   readonly #marksAndControls: AddedTokens
   readonly #prepared = new WeakMap<TextPart, Int32Array>()
-  #turnEnds = 0
+  /** When the reading in this turn of the event loop has taken long; null before it begins. */
+  #turnEnds: number | null = null
 
   /**
    * @param isAside whether other threads tokenise texts.
@@ -125,6 +126,8 @@ export class Texts {
         count += slice.length
       }
       reading = []
+      // Steps have run meanwhile.
+      if (this.#isAside) this.#turnEnds = null
       terms.signal.throwIfAborted()
       return count <= most
     }
@@ -159,10 +162,15 @@ export class Texts {
 
   /** Lets steps run if they have waited for long. */
   async #pause(signal: AbortSignal): Promise<void> {
-    if (performance.now() <= this.#turnEnds) return
-    await nextTurn()
-    signal.throwIfAborted()
+    if (this.#turnEnds !== null && performance.now() > this.#turnEnds) {
+      await nextTurn()
+      signal.throwIfAborted()
+    }
+    if (this.#turnEnds !== null) return
     this.#turnEnds = performance.now() + TURN_MS
+    setImmediate(() => {
+      this.#turnEnds = null
+    })
   }
 }
 
