@@ -12,6 +12,15 @@ const CONTROL_ATTRIBUTES = (1 << 0) | (1 << 3)
 const USER_DEFINED = 1 << 4
 /** The attributes of tokens that take blanks before or behind them away. */
 const STRIPS = (1 << 7) | (1 << 8)
+/**
+ * llama.cpp's names of splitters that cut text into words in a loop. Others match regular expressions recursively: a long word
+ * would overflow the stack.
+ */
+const LOOPING_SPLITTERS: ReadonlySet<string | null> = new Set(
+  'chatglm-bpe command-r glm4 gpt-2 granite-docling hunyuan kimi-k2 lfm2 llama-bpe pixtral qwen2 qwen35 smollm'.split(
+    ' ',
+  ),
+)
 /** A character that no vocabulary has: a token never joins it with what follows. */
 const SEPARATOR = '\uE000'
 /** Maximum bytes of a UTF-8 character. */
@@ -55,6 +64,8 @@ export class Model {
   readonly readsAsOne: boolean
   /** Whether the tokeniser first splits text into words or smaller units (BPE). */
   readonly cutsAtWords: boolean
+  /** Whether one call may read a word of any length. */
+  readonly readsLongWords: boolean
   /** Maximum bytes of text in a token; infinite if unknown. */
   readonly longestTokenBytes: number
   readonly addedTokens: readonly AddedToken[]
@@ -89,6 +100,7 @@ export class Model {
     this.beginToken = llama.vocab_get_add_bos(this.#vocabulary) ? llama.vocab_bos(this.#vocabulary) : null
     this.readsAsOne = type === VOCABULARY_SPM
     this.cutsAtWords = type === VOCABULARY_BPE
+    this.readsLongWords = LOOPING_SPLITTERS.has(this.text('tokenizer.ggml.pre'))
     this.longestTokenBytes =
       type === VOCABULARY_BPE || type === VOCABULARY_SPM ? this.#longestPiece() : Number.POSITIVE_INFINITY
     this.addedTokens = Array.from({ length: this.vocabularySize }, (_, token) => this.#added(token)).filter(

@@ -55,9 +55,10 @@ export class JoinedTexts {
     terms: ReadingTerms,
   ): Promise<boolean> {
     if (!this.#model.readsAsOne) return true
-    for (const continues of follows ? [false, true] : [false]) {
+    // What comes before matters only to the first of them.
+    for (const runs of [runsOf(parts, false), follows ? runsOf(parts, true).slice(0, 1) : []]) {
       let left = most
-      for (const run of runsOf(parts, continues)) {
+      for (const run of runs) {
         if ('media' in run) continue
         const reads = this.#joinRun(run)
         const first = reads.next() as IteratorYieldResult<Reading>

@@ -8,26 +8,45 @@ import type { AddedToken } from '../native/model.ts'
 export const SLICE_CHARACTERS = 4096
 /** A slice may be cut within this many characters before its maximum end. */
 const CUT_CHARACTERS = 1024
+/** Maximum characters of a slice that nothing cuts but the end of a character: a native call takes about 0.1 s. */
+const WORD_CHARACTERS = 64 * SLICE_CHARACTERS
+
+export interface Cuts {
+  /** Whether a text is cut between words too. */
+  readonly atWords: boolean
+  /** Whether a longer slice is better than a cut between any two characters. */
+  readonly keepsWords?: boolean
+  /** Characters of a slice; longer where there is no boundary. */
+  readonly least?: number
+}
 
 /**
  * Cuts a long text where tokenisers cut it anyway: at added tokens, and, for those that split text into words, before a
  * space between two words. A text of words without such a place is cut behind a letter or a digit, at worst between any two
  * characters. A text that is not cut at words has longer slices where it has no added token.
- * @param least characters of a slice; longer where there is no boundary.
  * @yields slices, and empty texts while it looks for the end of a long one, so that the caller may do something else.
  */
 export function* slicesOf(
   text: string,
   added: AddedTokens,
-  cutsAtWords: boolean,
-  least = SLICE_CHARACTERS,
+  { atWords, keepsWords = false, least = SLICE_CHARACTERS }: Cuts,
 ): Generator<string, void, void> {
   const leastAtToken = Math.min(least, SLICE_CHARACTERS - CUT_CHARACTERS)
   let start = 0
   let low = 0
+  let isCut = false
   for (const place of added.placesIn(text)) {
-    if (cutsAtWords)
-      for (const end of wordCuts(text, { start, low, until: place.start, least })) {
+    if (place === null) {
+      yield ''
+      continue
+    }
+    // Added tokens before a long stretch get a slice of their own: each would be a search through the stretch.
+    if (isCut && start < low && place.start - low > SLICE_CHARACTERS) {
+      yield text.slice(start, low)
+      start = low
+    }
+    if (atWords)
+      for (const end of wordCuts(text, { start, low, until: place.start, least, keepsWords })) {
         yield text.slice(start, end)
         start = end
       }
@@ -37,8 +56,8 @@ export function* slicesOf(
         yield text.slice(start, end)
         start = end
       }
-    else if (!cutsAtWords) yield ''
     low = place.end
+    isCut = place.isCut
   }
   if (start < text.length) yield text.slice(start)
 }
@@ -75,13 +94,15 @@ export class AddedTokens {
     this.#first = codes.length === 0 ? null : new RegExp(`[${codes.join('')}]`, 'g')
   }
 
-  /** Where tokens stand, in order; also places without one now and then, and the end of the text. */
-  *placesIn(text: string): Generator<Place, void, void> {
+  /** Where tokens stand, in order, and the end of the text; null now and then while it looks for one. */
+  *placesIn(text: string): Generator<Place | null, void, void> {
+    let taken = 0
+    let blanks = 0
     for (let at = this.#next(text, 0), told = 0; at < text.length; ) {
       const token = this.#longestAt(text, at)
       if (token === null) {
         if (at - told > SLICE_CHARACTERS) {
-          yield { start: at, end: at, isCut: false }
+          yield null
           told = at
         }
         at = this.#next(text, at + 1)
@@ -89,8 +110,11 @@ export class AddedTokens {
       }
       const end = at + token.text.length
       const reach = this.#reach(text, at, token)
-      if (token.strips) yield { start: at, end: endOfBlanks(text, reach), isCut: false }
-      else yield { start: at, end: reach, isCut: reach === end }
+      if (blanks < reach) blanks = endOfBlanks(text, reach)
+      // Blanks beside a token that takes them away are no place to cut, even where they are tokens themselves.
+      const isCut = at >= taken && reach === end && !token.strips && this.#longestAt(text, blanks)?.strips !== true
+      if (token.strips) taken = blanks
+      yield { start: at, end: Math.max(reach, taken), isCut }
       told = reach
       at = this.#next(text, reach)
     }
@@ -139,26 +163,43 @@ interface Stretch {
   /** Where it ends. */
   readonly until: number
   readonly least: number
+  readonly keepsWords: boolean
 }
 
 /** Cuts of a text without added tokens. */
-function* wordCuts(text: string, { start, low, until, least }: Stretch): Generator<number, void, void> {
+function* wordCuts(text: string, { start, low, until, least, keepsWords }: Stretch): Generator<number, void, void> {
   for (let from = start; ; ) {
-    const latest = Math.max(from + SLICE_CHARACTERS, low + 1)
+    const latest = Math.max(from + SLICE_CHARACTERS, low + CUT_CHARACTERS)
+    const longest = from + (keepsWords && low <= from ? WORD_CHARACTERS : 2 * SLICE_CHARACTERS)
     let end = Math.max(from + least, low)
     while (end < latest && end < until && !isBetweenWords(text, end)) end++
-    if (end >= until) return
-    if (end >= latest) end = cutBefore(text, latest, Math.max(from, low))
+    if (end >= latest && end < until) {
+      const known = lastBoundary(text, Math.max(from, low, latest - CUT_CHARACTERS), latest)
+      end = known ?? (keepsWords ? nextBoundary(text, latest, Math.min(longest, until)) : latest)
+    }
+    if (end >= until) {
+      // Stretches that may not be cut may follow each other closely.
+      if (until <= longest || until <= low) return
+      end = lastBoundary(text, low, until) ?? until
+    }
+    if (isWithinPair(text, end)) end--
     yield end
     from = end
   }
 }
 
-function cutBefore(text: string, latest: number, low: number): number {
-  const earliest = Math.max(low, latest - CUT_CHARACTERS)
+/** The last boundary behind a place; null if there is none. */
+function lastBoundary(text: string, earliest: number, latest: number): number | null {
   for (const isBoundary of [isBetweenWords, isBehindWord])
     for (let at = latest; at > earliest; at--) if (isBoundary(text, at)) return at
-  return isWithinPair(text, latest) ? latest - 1 : latest
+  return null
+}
+
+/** The next boundary, or the end. */
+function nextBoundary(text: string, from: number, until: number): number {
+  let at = from
+  while (at < until && !isBetweenWords(text, at) && !isBehindWord(text, at)) at++
+  return at
 }
 
 function isBetweenWords(text: string, at: number): boolean {
@@ -167,7 +208,7 @@ function isBetweenWords(text: string, at: number): boolean {
 
 /** Whether no letter or digit follows one, nor an apostrophe, which some tokenisers take as a part of a word. */
 function isBehindWord(text: string, at: number): boolean {
-  return /[a-z\d]/i.test(text[at - 1]!) && /[!-&(-/:-@[-`{-~\n]/.test(text[at]!)
+  return /[\p{L}\p{N}]/u.test(text[at - 1]!) && /(?!['’a-z\d])[\p{P}!-~\n]/iu.test(text[at]!)
 }
 
 function endOfBlanks(text: string, from: number): number {

@@ -3,8 +3,9 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import fc from 'fast-check'
-import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest'
+import { afterAll, beforeAll, describe, expect, onTestFinished, test, vi } from 'vitest'
 import { writeGguf } from '../../../../test/support/gguf-writer.ts'
+import { picture } from '../../../../test/support/local-engine.ts'
 import { shippedSettings } from '../../../../test/support/shipped-settings.ts'
 import { languageModel } from '../../../../test/support/tiny-models/language.ts'
 import { template } from '../../../../test/support/tiny-models/tiny-model.ts'
@@ -17,6 +18,7 @@ import { textOf } from '../scheduler/admission.ts'
 import { InputTokens } from '../scheduler/embedding/input-tokens.ts'
 import { LoadedModel } from '../scheduler/loaded-model.ts'
 import { EncoderCache } from './encoder-cache.ts'
+import { JoinedTexts } from './joined-texts.ts'
 import { PromptReader, type TokenisedPrompt } from './prompt-tokens.ts'
 import { SLICE_CHARACTERS } from './text-slices.ts'
 import { inTurn, Texts } from './texts.ts'
@@ -70,6 +72,67 @@ test('they do so for a text with more slices than threads', async () => {
   const aside = new Texts(model, true)
   await aside.prepare([part], 100_000, terms)
   expect(aside.preparedTokens(part)).toEqual(model.tokenize(text, false))
+})
+
+test.each(['internationalization', '日本語', '日本語の文章、', 'Ünïcödé.'])(
+  'a raw prompt of 20,000 characters of "%s" has the tokens of one piece',
+  async (unit) => {
+    const { model } = loaded
+    const part = { type: 'text', text: unit.repeat(20_000 / unit.length), trusted: true } as const
+    for (const isAside of [false, true]) {
+      const texts = new Texts(model, isAside)
+      await texts.prepare([part], 100_000, terms)
+      expect(texts.preparedTokens(part)).toEqual(model.tokenize(part.text, true))
+    }
+  },
+)
+
+test('a text waits for no step before it is read, and a second one only behind a long one', async () => {
+  const texts = new Texts(loaded.model)
+  const turnsOver = async (count: number) => {
+    let isOver = false
+    setImmediate(() => {
+      isOver = true
+    })
+    for (let i = 0; i < count; i++) await texts.read({ text: 'circle', trusted: false }, 100, terms)
+    return isOver
+  }
+  let time = 0
+  const now = vi.spyOn(performance, 'now').mockImplementation(() => (time += 10))
+  onTestFinished(() => now.mockRestore())
+  for (const [count, isOver] of [
+    [1, false],
+    [1, false],
+    [3, true],
+    [1, false],
+  ] as const) {
+    expect(await turnsOver(count)).toBe(isOver)
+    await nextTurn()
+  }
+})
+
+test('what comes before a prompt matters only to its first text', async () => {
+  const text = (text: string) => ({ type: 'text', text, trusted: false }) as const
+  const parts = [text('red'), picture(28, 28), text('blue')]
+  const reads: [string, boolean][] = []
+  const read: Texts['read'] = async ({ text, continues = false }) => {
+    reads.push([text, continues])
+    return new Int32Array()
+  }
+  const joined = new JoinedTexts({
+    readsAsOne: true,
+    tokenize: () => new Int32Array(),
+    tokenizeContinuation: () => new Int32Array(),
+    isControl: () => false,
+    isMark: () => false,
+  })
+  for (const some of [parts, parts.slice(1)]) await joined.prepare(some, 100, true, { read }, terms)
+  expect(reads).toEqual([
+    ['red', false],
+    ['blue', false],
+    ['red', true],
+    ['blue', false],
+  ])
 })
 
 test('a text of 500 words takes no time of this thread where others read it, and short ones no others', async () => {

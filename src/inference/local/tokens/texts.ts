@@ -27,6 +27,7 @@ type Tokeniser = Pick<
   | 'tokenizeContinuationInBackground'
   | 'addedTokens'
   | 'cutsAtWords'
+  | 'readsLongWords'
   | 'longestTokenBytes'
 >
 
@@ -57,7 +58,8 @@ export class Texts {
   readonly #marks: AddedTokens
   readonly #marksAndControls: AddedTokens
   readonly #prepared = new WeakMap<TextPart, Int32Array>()
-  #turnEnds = 0
+  /** When the reading in this turn of the event loop has taken long; null before it begins. */
+  #turnEnds: number | null = null
 
   /**
    * @param isAside whether other threads tokenise texts.
@@ -124,11 +126,14 @@ export class Texts {
         count += slice.length
       }
       reading = []
+      // Steps have run meanwhile.
+      if (this.#isAside) this.#turnEnds = null
       terms.signal.throwIfAborted()
       return count <= most
     }
     const least = this.#isAside ? leastOf(text) : SLICE_CHARACTERS
-    for (const slice of slicesOf(text, added, this.#cutsAtWords, least)) {
+    const keepsWords = trusted && this.#model.readsLongWords
+    for (const slice of slicesOf(text, added, { atWords: this.#cutsAtWords, keepsWords, least })) {
       await this.#pause(terms.signal)
       if (slice === '') continue
       reading.push(this.#tokensOf({ text: slice, trusted, continues: follows }, terms))
@@ -157,10 +162,15 @@ export class Texts {
 
   /** Lets steps run if they have waited for long. */
   async #pause(signal: AbortSignal): Promise<void> {
-    if (performance.now() <= this.#turnEnds) return
-    await nextTurn()
-    signal.throwIfAborted()
+    if (this.#turnEnds !== null && performance.now() > this.#turnEnds) {
+      await nextTurn()
+      signal.throwIfAborted()
+    }
+    if (this.#turnEnds !== null) return
     this.#turnEnds = performance.now() + TURN_MS
+    setImmediate(() => {
+      this.#turnEnds = null
+    })
   }
 }
 
