@@ -144,6 +144,8 @@ describe('JSON schemas', () => {
       ['5', '5.00000000000000000001'],
     ],
     [{ type: 'number', exclusiveMinimum: 0.25 }, ['0.2500001'], ['0.25', '0.2500000000000001']],
+    [{ enum: [1000000000000000000, 1e20] }, ['1000000000000000000', '100000000000000000000'], ['1e20']],
+    [{ const: { a: -(2 ** 53) } }, ['{"a": -9007199254740992}'], ['{"a": -9007199254740993}']],
     [
       {},
       ['1097253424567890123', '{"id": -1097253424567890123}'],
@@ -251,10 +253,12 @@ describe('JSON schemas', () => {
     // biome-ignore lint/correctness/noPrecisionLoss: a client's number.
     [{ enum: [5, 1097253424567890123] }, '.enum[1]', /integers beyond 2\^53/],
     [
-      { properties: { a: { not: { const: [{ b: -(2 ** 53) }] } } } },
+      { properties: { a: { not: { const: [{ b: -(2 ** 53) - 2 }] } } } },
       '.properties.a.not.const',
       /integers beyond 2\^53/,
     ],
+    // What 9223372036854775807 is read as.
+    [{ const: 2 ** 63 }, '.const', /a double may not hold them/],
     [{ type: 'array', contains: {}, minContains: 1001 }, '.minContains', /1001 is more than the 1000/],
     [{ type: 'array', contains: {}, minContains: 3, maxContains: 2 }, '.maxContains', /less than 'minContains'/],
     [
@@ -524,7 +528,12 @@ describe('a lenient schema', () => {
       ['1097253424567890123', '5'],
       ['"a"'],
     ],
-    ['constants that a double holds', { enum: [2 ** 53 - 1, 1e21] }, ['9007199254740991', '1e+21'], ['5']],
+    [
+      'constants that a double holds',
+      { enum: [2 ** 53, 2e18, 1e21] },
+      ['9007199254740992', '2000000000000000000', '1e+21'],
+      ['5'],
+    ],
     ['constants of its type are kept', { type: 'string', enum: ['a', 1, null] }, ['"a"'], ['1', 'null', '"b"']],
     ['a constant of another type', { type: 'string', const: 5 }, ['5'], ['"5"']],
     ['a constant among others', { const: 'a', enum: ['b', 'a'] }, ['"a"'], ['"b"']],
