@@ -102,10 +102,20 @@ describe('JSON schemas', () => {
     [{ type: 'string', pattern: '\\d+', minLength: 2 }, ['"12"', '"a1"', '"1 day"'], ['""', '"1"', '"ab"']],
     [
       { type: 'integer' },
-      ['0', '-12', '1097253424567890123', '-9223372036854775808'],
-      ['01', '-0', '1.0', '1e3', '12345678901234567890'],
+      ['0', '-12', '1097253424567890123', '9223372036854775807', '-9223372036854775808'],
+      ['01', '-0', '1.0', '1e3', '9223372036854775808', '-9223372036854775809', '9999999999999999999'],
     ],
-    [{ type: 'integer', minimum: 1 }, ['1', '1097253424567890123'], ['0', '-1']],
+    [
+      { type: 'integer', format: 'int64', minimum: 1 },
+      ['1', '1097253424567890123'],
+      ['0', '-1', '9223372036854775808'],
+    ],
+    [{ type: 'integer', maximum: 5 }, ['5', '-9223372036854775808'], ['6', '-9223372036854775809']],
+    [{ type: 'integer', maximum: 2 ** 63 }, ['9223372036854774784'], ['9223372036854775807', '9223372036854775808']],
+    [{ type: 'integer', minimum: -(2 ** 63) }, ['-9223372036854774784'], ['-9223372036854775809']],
+    [{ type: 'integer', maximum: 1e20 }, ['9999999999999999999'], ['10000000000000000000']],
+    [{ type: 'number' }, ['9223372036854775807', '0.5'], ['9223372036854775808', '-9999999999999999999', '00']],
+    [{ type: 'number', minimum: 0 }, ['9223372036854775807'], ['9223372036854775808', '9223372036854775808.5']],
     [{ type: 'integer', maximum: 2 ** 53 }, ['9007199254740990', '-1097253424567890123'], ['9007199254740993']],
     [{ type: 'integer', exclusiveMinimum: 2 ** 53 }, ['9007199254740994'], ['9007199254740992', '9007199254740993']],
     [{ type: 'number', minimum: 0.5 }, ['0.5', '1097253424567890123'], ['0.49', '-1097253424567890123']],
@@ -118,7 +128,29 @@ describe('JSON schemas', () => {
       ['0.1234567890123457'],
       ['0.12345678901234568', '0.12345678901234568001'],
     ],
-    [{}, ['1097253424567890123', '{"id": -1097253424567890123}'], ['12345678901234567890']],
+    [
+      { type: 'number', minimum: 0.12345678901234568, exclusiveMaximum: 1 },
+      ['0.12345678901234568', '0.99', '0.9999999999999999'],
+      ['1', '0.99999999999999999999'],
+    ],
+    [
+      { type: 'number', exclusiveMinimum: -1, maximum: -0.12345678901234568 },
+      ['-0.9999999999999999'],
+      ['-1', '-0.99999999999999999999'],
+    ],
+    [
+      { type: 'number', exclusiveMinimum: 5, maximum: 5.000000000000001 },
+      ['5.000000000000001'],
+      ['5', '5.00000000000000000001'],
+    ],
+    [{ type: 'number', exclusiveMinimum: 0.25 }, ['0.2500001'], ['0.25', '0.2500000000000001']],
+    [{ enum: [1000000000000000000, 1e20] }, ['1000000000000000000', '100000000000000000000'], ['1e20']],
+    [{ const: { a: -(2 ** 53) } }, ['{"a": -9007199254740992}'], ['{"a": -9007199254740993}']],
+    [
+      {},
+      ['1097253424567890123', '{"id": -1097253424567890123}'],
+      ['9223372036854775808', '{"id": 9999999999999999999}'],
+    ],
     [{ type: 'integer', minimum: -3, exclusiveMaximum: 120 }, ['-3', '0', '99', '119'], ['-4', '120', '007']],
     [{ type: 'number' }, ['0', '-1.5', '2e10', '1.25E-9'], ['1e999', '.5', '1.']],
     [{ type: 'number', minimum: 0, maximum: 1 }, ['0', '1', '0.5', '0.0', '1.00'], ['1.01', '-0.1', '2']],
@@ -221,10 +253,12 @@ describe('JSON schemas', () => {
     // biome-ignore lint/correctness/noPrecisionLoss: a client's number.
     [{ enum: [5, 1097253424567890123] }, '.enum[1]', /integers beyond 2\^53/],
     [
-      { properties: { a: { not: { const: [{ b: -(2 ** 53) }] } } } },
+      { properties: { a: { not: { const: [{ b: -(2 ** 53) - 2 }] } } } },
       '.properties.a.not.const',
       /integers beyond 2\^53/,
     ],
+    // What 9223372036854775807 is read as.
+    [{ const: 2 ** 63 }, '.const', /a double may not hold them/],
     [{ type: 'array', contains: {}, minContains: 1001 }, '.minContains', /1001 is more than the 1000/],
     [{ type: 'array', contains: {}, minContains: 3, maxContains: 2 }, '.maxContains', /less than 'minContains'/],
     [
@@ -304,6 +338,56 @@ describe('JSON schemas', () => {
       { numRuns: 300 },
     )
     expect(finished).toBeGreaterThan(300)
+  })
+
+  test('no number is let through that a double rounds to a bound beside it, nor beyond', () => {
+    const first = fc.oneof(
+      fc.integer({ min: -999, max: 999 }).map((value) => value / 10),
+      fc.integer({ min: -100_002, max: 100_002 }),
+      fc.double({ min: -2, max: 2, noNaN: true }),
+      fc.double({ min: -200_000, max: 200_000, noNaN: true }),
+    )
+    const distance = fc.oneof(
+      fc.double({ min: 0, max: 2, noNaN: true }),
+      fc.constantFrom(0.1, 0.0001, 1, 1e-7, 1e-12, 1e-15),
+    )
+    const next = fc.constantFrom(Math.ceil, Math.fround, (value: number) => Number(value.toPrecision(4)))
+    const other = fc.oneof(
+      distance.map((by) => (value: number) => value + by),
+      next,
+    )
+    const [lower, upper] = [
+      fc.constantFrom('minimum', 'exclusiveMinimum'),
+      fc.constantFrom('maximum', 'exclusiveMaximum'),
+    ]
+    const unit = 10n ** 25n
+    let checked = 0
+    fc.assert(
+      fc.property(first, other, lower, upper, (a, otherOf, lower, upper) => {
+        const [min, max] = [a, otherOf(a)].sort((one, two) => one - two)
+        const schema = { type: 'number', [lower]: min, [upper]: max }
+        const grammar = grammarOrNull(schema)
+        if (grammar === null) return
+        const valid = schemaValidator(schema)
+        for (const bound of [min!, max!]) {
+          const [whole = '', fraction = ''] = bound.toFixed(20).replace('-', '').split('.')
+          const units = BigInt(whole + fraction.padEnd(25, '0')) * (bound < 0 ? -1n : 1n)
+          for (let places = 1; places <= 25; places++) {
+            for (const by of [-(10n ** BigInt(25 - places)), 10n ** BigInt(25 - places)]) {
+              const near = units + by
+              const size = near < 0n ? -near : near
+              const digits = `${size / unit}.${String(size % unit).padStart(25, '0')}`.replace(/\.?0+$/, '')
+              const text = near < 0n ? `-${digits}` : digits
+              if (!accepts(grammar, text)) continue
+              checked++
+              expect([text, valid(JSON.parse(text))]).toEqual([text, true])
+            }
+          }
+        }
+      }),
+      { numRuns: 300 },
+    )
+    expect(checked).toBeGreaterThan(300)
   })
 
   function grammarOrNull(schema: object): ReturnType<typeof byteAutomaton> | null {
@@ -444,7 +528,12 @@ describe('a lenient schema', () => {
       ['1097253424567890123', '5'],
       ['"a"'],
     ],
-    ['constants that a double holds', { enum: [2 ** 53 - 1, 1e21] }, ['9007199254740991', '1e+21'], ['5']],
+    [
+      'constants that a double holds',
+      { enum: [2 ** 53, 2e18, 1e21] },
+      ['9007199254740992', '2000000000000000000', '1e+21'],
+      ['5'],
+    ],
     ['constants of its type are kept', { type: 'string', enum: ['a', 1, null] }, ['"a"'], ['1', 'null', '"b"']],
     ['a constant of another type', { type: 'string', const: 5 }, ['5'], ['"5"']],
     ['a constant among others', { const: 'a', enum: ['b', 'a'] }, ['"a"'], ['"b"']],

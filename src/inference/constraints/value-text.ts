@@ -11,7 +11,7 @@ import {
   sequence,
 } from './grammar.ts'
 import { machineText } from './machine-text.ts'
-import { INTEGER_DIGITS } from './numbers/number-range.ts'
+import { integersWithin } from './numbers/number-range.ts'
 import type { Alphabet as RegexAlphabet } from './regex/alphabet.ts'
 import { ALL, type CodePoints, complement, difference, intersection, setOf, union } from './regex/code-points.ts'
 import { characterSets } from './regex/determiniser.ts'
@@ -63,7 +63,8 @@ const BARE_KEY = /^[^\s:,{}[\]]+$/
 const LONGEST_FRACTION = 15
 
 const DIGIT = range('0', '9')
-const POSITIVE = sequence([range('1', '9'), repeat(DIGIT, 0, INTEGER_DIGITS - 1)])
+const INTEGER = integersWithin({ min: null, max: null })!
+const NATURAL = integersWithin({ min: { value: 0, exclusive: false }, max: null })!
 const LETTER = choice([range('A', 'Z'), range('a', 'z'), literal('_')])
 /** A name without quotes that the schema does not give. */
 export const NAME = sequence([LETTER, repeat(choice([LETTER, DIGIT, literal('.'), literal('-')]), 0, null)])
@@ -127,7 +128,7 @@ export class ValueText {
   }
 
   integer(): Expression {
-    return this.#builder.rule(choice([literal('0'), sequence([optional(literal('-')), POSITIVE])]))
+    return this.#builder.rule(INTEGER)
   }
 
   number(): Expression {
@@ -137,8 +138,7 @@ export class ValueText {
       optional(choice([literal('+'), literal('-')])),
       repeat(DIGIT, 1, 2),
     ])
-    const whole = choice([literal('0'), POSITIVE])
-    return this.#builder.rule(sequence([optional(literal('-')), whole, optional(fraction), optional(exponent)]))
+    return this.#builder.rule(sequence([optional(literal('-')), NATURAL, optional(fraction), optional(exponent)]))
   }
 
   /** @param min of the items; @param max null for no end. */

@@ -14,21 +14,23 @@ export interface Bound {
 /** Digits before and after the point of numbers that may have a fraction, so that a double holds them. */
 const WHOLE_DIGITS = 15
 export const LARGEST = 10 ** WHOLE_DIGITS - 1
-/** Digits of integers: those of 64 bits, as identifiers often are. */
-export const INTEGER_DIGITS = 19
-const LARGEST_INTEGER = 10n ** BigInt(INTEGER_DIGITS) - 1n
+/** Integers without a bound are those of 64 bits, as identifiers often are: many clients read no others. */
+const LEAST_INTEGER = -(2n ** 63n)
+const GREATEST_INTEGER = 2n ** 63n - 1n
+/** Those that a bound may ask for have as many digits. */
+const LARGEST_INTEGER = 10n ** 19n - 1n
 /** Digits that may follow those that a bound has. */
 const SPARE_DIGITS = 6
 /** Digits of a bound after the point, of which doubles may have 324. */
 const MOST_DECIMALS = 20
-/** Characters of a bound from which a double still tells all numbers that may be written beside it. */
+/** Digits of a bound from which a double still tells all numbers that may be written beside it. */
 const SHORT_BOUND = 9
 const DIGIT = range('0', '9')
 
 /** The integers of a range, in decimal. Null when there are none. */
 export function integersWithin({ min, max }: NumberRange): Expression | null {
-  const low = min === null ? -LARGEST_INTEGER : lowest(min)
-  const high = max === null ? LARGEST_INTEGER : -lowest(mirrored(max))
+  const low = min === null ? LEAST_INTEGER : lowest(min)
+  const high = max === null ? GREATEST_INTEGER : -lowest(mirrored(max))
   if (low > high) return null
   const options: Expression[] = []
   if (low < 0n) options.push(sequence([literal('-'), naturals(high < -1n ? -high : 1n, -low)]))
@@ -86,8 +88,16 @@ function nextDouble(value: number): number {
 function naturals(low: bigint, high: bigint): Expression {
   const options: Expression[] = []
   for (let start = low; start <= high; ) {
-    const longest = 10n ** BigInt(String(start).length) - 1n
+    const digits = String(start).length
+    const longest = 10n ** BigInt(digits) - 1n
     const end = longest < high ? longest : high
+    if (/^10*$/.test(String(start)) && end === longest) {
+      // All of several lengths.
+      const most = String(high + 1n).length - 1
+      options.push(sequence([range('1', '9'), repeat(DIGIT, digits - 1, most - 1)]))
+      start = 10n ** BigInt(most)
+      continue
+    }
     options.push(sameLength(String(start), String(end)))
     start = end + 1n
   }
@@ -130,8 +140,8 @@ interface Decimal {
 
 function positives(min: Bound, max: Bound): Expression | null {
   if (min.value > LARGEST) return null
-  const low = lowDecimal(min)
-  const high = highDecimal(max.value > LARGEST ? { value: LARGEST, exclusive: false } : max)
+  const [lower, upper] = certain(min, max.value > LARGEST ? { value: LARGEST, exclusive: false } : max)
+  const [low, high] = [lowDecimal(lower), highDecimal(upper)]
   const options: (Expression | null)[] = []
   if (low.whole === high.whole) options.push(withFraction(low.whole, fractions(low, high)))
   else if (low.whole < high.whole) {
@@ -150,7 +160,6 @@ function withFraction(whole: number, fraction: Expression | null): Expression | 
 
 /** A lower bound that is not negative. What has more digits is rounded up. */
 function lowDecimal({ value, exclusive }: Bound): Decimal {
-  if (exclusive && isLong(value)) return lowDecimal({ value: nextDouble(value), exclusive: false })
   const [whole, fraction] = digitsOf(value)
   if (fraction.length <= MOST_DECIMALS) return { whole: Number(whole), fraction, exclusive }
   const unit = 10n ** BigInt(MOST_DECIMALS)
@@ -161,16 +170,23 @@ function lowDecimal({ value, exclusive }: Bound): Decimal {
 
 /** An upper bound that is not negative. What has more digits is rounded down. */
 function highDecimal({ value, exclusive }: Bound): Decimal {
-  if (exclusive && isLong(value)) return highDecimal({ value: -nextDouble(-value), exclusive: false })
   const [whole, fraction] = digitsOf(value)
   const isRounded = fraction.length > MOST_DECIMALS
   const kept = fraction.slice(0, MOST_DECIMALS).replace(/0+$/, '')
   return { whole: Number(whole), fraction: kept, exclusive: exclusive && !isRounded }
 }
 
-/** Whether numbers that are beyond a bound by their digits may be the same double as the bound. */
-function isLong(value: number): boolean {
-  return value !== 0 && digitsOf(value).join('').length > SHORT_BOUND
+/**
+ * The same bounds, or the next doubles in place of exclusive ones: numbers that are beyond a bound by their digits may be the
+ * same double as the bound where either has many digits after the point, because the numbers between have them too.
+ */
+function certain(min: Bound, max: Bound): [min: Bound, max: Bound] {
+  const decimals = Math.max(digitsOf(min.value)[1].length, digitsOf(max.value)[1].length)
+  const isOpen = ({ value, exclusive }: Bound) => exclusive && value !== 0
+  const isLong = (bound: Bound) => isOpen(bound) && digitsOf(bound.value)[0].length + decimals > SHORT_BOUND
+  if (!isLong(min) && !isLong(max)) return [min, max]
+  const above = (bound: Bound) => (isOpen(bound) ? { value: nextDouble(bound.value), exclusive: false } : bound)
+  return [above(min), mirrored(above(mirrored(max)))]
 }
 
 /** The digits before and after the point that tell a double from its neighbours, of one from 0 to `LARGEST`. */

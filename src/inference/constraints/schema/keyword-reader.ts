@@ -22,6 +22,9 @@ import { KEYWORDS } from './schema-keywords.ts'
 export type Refuse = (message: string, path: Path) => void
 
 const COUNTS = ['minLength', 'maxLength', 'minItems', 'maxItems', 'minProperties', 'maxProperties']
+/** Powers of two beyond the safe integers that JavaScript writes with all their digits. */
+const EXACT_POWERS = [2 ** 53, 2 ** 54]
+
 /** Reads the keywords of one schema that are about a value itself, and not about alternatives. */
 export class KeywordReader {
   readonly #refuse: Refuse
@@ -96,7 +99,7 @@ export class KeywordReader {
     const at = values.findIndex(isRounded)
     if (at === -1) return values
     this.#refuse(
-      'constants with integers beyond 2^53 are not supported: a double does not hold them exactly',
+      'constants with integers beyond 2^53 are not supported: a double may not hold them exactly',
       pathOf(at),
     )
     return undefined
@@ -245,10 +248,15 @@ export class KeywordReader {
   }
 }
 
-/** Whether a constant holds an integer of which a double may have lost digits. One that is larger has an exponent. */
+/**
+ * Whether a constant holds an integer of which a double may have lost digits. One that is larger has an exponent. Where few
+ * digits are left before the zeros, the client wrote them; powers of two that are larger may have been one less, as 2^63 - 1.
+ */
 function isRounded(value: unknown): boolean {
   if (typeof value === 'object' && value !== null) return Object.values(value).some(isRounded)
-  return Number.isInteger(value) && !Number.isSafeInteger(value) && Math.abs(value as number) < 1e21
+  if (!Number.isInteger(value) || Number.isSafeInteger(value) || EXACT_POWERS.includes(Math.abs(value as number)))
+    return false
+  return !/^-?\d{1,12}0*$|e/.test(String(value))
 }
 
 /** A schema within another. */

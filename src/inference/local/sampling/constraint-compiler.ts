@@ -7,6 +7,7 @@ import type { Grammar } from '../../constraints/grammar.ts'
 import type { Matcher } from '../../constraints/matcher.ts'
 import type { NodeData } from '../../constraints/nodes.ts'
 import { refusal } from '../../constraints/refusal.ts'
+import { KEYWORDS } from '../../constraints/schema/schema-keywords.ts'
 import { TokenTrie } from '../../constraints/tokens/token-trie.ts'
 import { UnsupportedConstraint } from '../../constraints/unsupported-constraint.ts'
 import type { Constraint } from '../../contract/constraint.ts'
@@ -25,8 +26,11 @@ export interface CompiledConstraint {
  * second.
  */
 const LONGEST_INLINE = 1024
-const MAY_MULTIPLY =
-  /"(?:pattern|patternProperties|propertyNames|format|not|if|oneOf|allOf|multipleOf|contains|uniqueItems|depend\w+|m(?:in|ax)Properties)"/
+const MULTIPLYING =
+  /^(?:pattern|patternProperties|propertyNames|format|not|if|oneOf|allOf|multipleOf|contains|uniqueItems|dependentRequired|dependentSchemas|dependencies|m(?:in|ax)Properties)$/
+const REFERRING = ['$ref', '$dynamicRef', '$recursiveRef', 'allOf']
+/** Keywords that constrain nothing beside a reference. */
+const DEFINING = ['$defs', 'definitions', '$anchor', '$dynamicAnchor', '$recursiveAnchor', 'nullable']
 const KEPT_CONSTRAINTS = 64
 
 /** Compiles constraints, long ones on other threads. Keeps the most recently used. */
@@ -80,11 +84,25 @@ export class ConstraintCompiler {
 
   /** A short constraint compiles faster than it would reach another thread. */
   async #grammarOf(constraint: Constraint, key: string, organisation: string): Promise<Grammar | NodeData> {
-    if (key.length <= LONGEST_INLINE && !MAY_MULTIPLY.test(key)) return grammarOf(constraint)
+    if (key.length <= LONGEST_INLINE && !mayMultiply(constraint)) return grammarOf(constraint)
     return this.#threads.compile(constraint, organisation, (seconds) =>
       tooMany('Too many constraints are being compiled.', seconds),
     )
   }
+}
+
+/** Whether it has one of those keywords, or what a reference stands for is combined with more. */
+function mayMultiply(value: unknown): boolean {
+  if (typeof value !== 'object' || value === null) return false
+  const enforced = Object.keys(value).filter(
+    (key) => KEYWORDS.get(key)?.effect === 'enforced' && !DEFINING.includes(key),
+  )
+  if (enforced.length > 1 && enforced.some((key) => REFERRING.includes(key))) return true
+  return Object.entries(value).some(([key, inner]) => {
+    // Pydantic 1 writes it around each reference.
+    const isOne = key === 'allOf' && Array.isArray(inner) && inner.length === 1
+    return (MULTIPLYING.test(key) && !isOne) || mayMultiply(inner)
+  })
 }
 
 function failureOf(constraint: Constraint, { message, path }: UnsupportedConstraint): FailureError {

@@ -1,8 +1,11 @@
-import { afterAll, beforeAll, expect, test } from 'vitest'
+import { afterAll, beforeAll, expect, onTestFinished, test, vi } from 'vitest'
 import { apiError, branch, CARD, chat, collect, generate, longestPause } from '../../../../test/support/local-engine.ts'
 import { loadCard } from '../../../models/card.ts'
+import { ConstraintThreads } from '../../constraints/constraint-threads.ts'
 import type { Constraint, Notation } from '../../contract/constraint.ts'
 import { LocalEngine } from '../host/local-engine.ts'
+import type { Model } from '../native/model.ts'
+import { ConstraintCompiler } from './constraint-compiler.ts'
 
 let engine: LocalEngine
 beforeAll(async () => {
@@ -58,4 +61,28 @@ test('an unsupported part of a long constraint is rejected by name, as in a shor
   await expect(refused).rejects.toEqual(
     apiError({ status: 400, param: 'response_format.json_schema.schema.properties.last.pattern' }),
   )
+})
+
+const definitions = {
+  a: { type: 'object', properties: { x: { type: 'integer' } } },
+  b: { anyOf: [{}, { minimum: 1 }] },
+}
+test.each<[where: 'here' | 'in a thread', schema: object]>([
+  ['here', { properties: { a: { title: 'A', description: 'Nested', allOf: [{ $ref: '#/definitions/a' }] } } }],
+  ['here', { properties: { a: { allOf: [{ $ref: '#/definitions/a' }], nullable: true } } }],
+  ['here', { $ref: '#/definitions/a' }],
+  ['here', { properties: { dependents: { type: 'integer' }, name: { enum: ['allOf', 'pattern'] } } }],
+  ['in a thread', { dependentRequired: { a: ['b'] } }],
+  ['in a thread', { allOf: [{ $ref: '#/definitions/a' }, { $ref: '#/definitions/b' }] }],
+  ['in a thread', { allOf: [{ $ref: '#/definitions/b' }], anyOf: [{ minItems: 1 }, { maxLength: 1 }] }],
+  ['in a thread', { $ref: '#/definitions/b', anyOf: [{ minItems: 1 }, { maxLength: 1 }] }],
+  ['in a thread', { properties: { a: { allOf: [{ pattern: '^a' }] } } }],
+])('%s is compiled: %j', async (where, schema) => {
+  const inThread = vi.spyOn(ConstraintThreads.prototype, 'compile').mockRejectedValue(new Error('in a thread'))
+  onTestFinished(() => inThread.mockRestore())
+  const bytes = { vocabularySize: 257, isEndOfGeneration: (token: number) => token === 256 }
+  const model = { ...bytes, piece: (token: number) => Uint8Array.of(token) } as unknown as Model
+  const constraint: Constraint = { type: 'json_schema', schema: { ...schema, definitions } }
+  const compiled = new ConstraintCompiler(model).prepare(constraint, 'test').then(() => 'here')
+  expect(await compiled.catch(({ message }: Error) => message)).toBe(where)
 })
