@@ -192,6 +192,19 @@ describe('a service with audio input', () => {
     },
   )
 
+  it('an MP3 with zero bytes or tags behind its audio is whole', async () => {
+    const counted = await makeAudio({ format: 'mp3', samples: samples(4, 44_100), rate: 44_100 })
+    const mark = Math.max(counted.indexOf('Xing'), counted.indexOf('Info'))
+    const uncounted = Buffer.from(counted).fill(0, mark, mark + 4)
+    const lyrics = Buffer.from(`LYRICSBEGIN${'la '.repeat(1000)}LYRICS200`)
+    for (const tail of [Buffer.alloc(1000), Buffer.alloc(65_536), lyrics]) {
+      for (const bytes of [counted, uncounted]) expect(await noteOf(Buffer.concat([bytes, tail]))).toBeNull()
+      const middle = uncounted.length >> 1
+      const broken = Buffer.from(uncounted).fill(0x55, middle, middle + 5_000)
+      expect(await noteOf(Buffer.concat([broken, tail]))).toBe(incomplete)
+    }
+  })
+
   it.each([0, 0x7fff_ffff, 0xffff_ffff])('a WAV whose header leaves its length open is whole: %i', async (length) => {
     const bytes = await makeAudio({ format: 'wav', samples: samples(1, RATE), rate: RATE })
     bytes.writeUInt32LE(length, 4)

@@ -163,7 +163,7 @@ describe('a TIFF', () => {
 
   test.each([
     ['floats from 0 to 1', 1, Float32Array.from({ length: 64 * 32 }, (_, i) => (i % 64) / 63)],
-    ['colours in floats', 3, Float32Array.from({ length: 64 * 32 * 3 }, (_, i) => (Math.floor(i / 3) % 64) / 63)],
+    ['large colours in floats', 3, Float32Array.from({ length: 64 * 32 * 3 }, (_, i) => 9 * (Math.floor(i / 3) % 64))],
     ['whole numbers of 32 bits', 1, Int32Array.from({ length: 64 * 32 }, (_, i) => 1e6 * (i % 64) - 5e6)],
     ['12 bits in 16', 1, Uint16Array.from({ length: 64 * 32 }, (_, i) => 65 * (i % 64))],
   ] as const)('of measurements is spread over the shades: %s', async (_, channels, samples) => {
@@ -174,6 +174,31 @@ describe('a TIFF', () => {
       expect(Math.abs(red! - 255 * share)).toBeLessThan(8)
       expect([green, blue]).toEqual([red, red])
     }
+  })
+
+  test('of colours in floats is shown as linear light, with highlights', async () => {
+    const samples = Float32Array.from({ length: 64 * 32 * 3 }, (_, i) => (Math.floor(i / 3) % 64) / 63)
+    for (const brightest of [1, 20]) {
+      samples[0] = brightest
+      const bytes = makeTiff({ width: 64, height: 32, channels: 3, pages: [samples] })
+      const [shown] = await seen(await ask(file({ file_data: `data:image/tiff;base64,${bytes.toString('base64')}` })))
+      for (const share of [0.1, 0.5, 0.9]) {
+        const [red] = at(shown!, share, 0.5)
+        expect(Math.abs(red! - 255 * (1.055 * share ** (1 / 2.4) - 0.055))).toBeLessThan(8)
+      }
+    }
+  })
+
+  test.each([
+    ['shades of 16 bits', 2, Uint16Array, 65_535],
+    ['colours of 16 bits', 4, Uint16Array, 65_535],
+    ['colours in floats', 4, Float32Array, 1],
+  ] as const)('has black ink on white where it is transparent: %s', async (_, channels, Samples, opaque) => {
+    const samples = new Samples(64 * 32 * channels)
+    for (let pixel = 0; pixel < 64 * 32; pixel++) if (pixel % 64 < 32) samples[(pixel + 1) * channels - 1] = opaque
+    const bytes = makeTiff({ width: 64, height: 32, channels, pages: [samples] })
+    const [shown] = await seen(await ask(file({ file_data: `data:image/tiff;base64,${bytes.toString('base64')}` })))
+    expect([at(shown!, 0.2, 0.5), at(shown!, 0.8, 0.5)]).toEqual([[0, 0, 0], WHITE])
   })
 
   test('whose colours the server cannot convert gets a sentence, and JPEG in it is shown', async () => {
@@ -458,6 +483,34 @@ describe('a form that is filled in', () => {
       expect(text).not.toContain('Hidden')
     },
   )
+
+  const textsOf = async (document: Buffer) => {
+    await seen(await ask(file({ file_data: dataUrl(document), page_text: true })))
+    return engine.works.at(-1)!.prefix.flatMap((part) => (part.type === 'text' && !part.trusted ? [part.text] : []))
+  }
+
+  test('costs the pages without fields nothing', async () => {
+    const page = { box: [0, 0, 200, 100], content: 'BT /F1 20 Tf 20 70 Td (Words) Tj ET' } as const
+    const objects = Array.from({ length: 20_000 }, (_, i) => field(`f${i}`, 20, ''))
+    const fields = objects.map((_, i) => `${43 + i} 0 R`).join(' ')
+    const texts = await textsOf(
+      makePdf(Array(20).fill(page), { objects, catalogue: `/AcroForm << /Fields [${fields}] >>` }),
+    )
+    expect(texts).toHaveLength(20)
+    expect(texts[19]).toMatch(/Words\s*$/)
+  })
+
+  test('has the fields of the first 20,000 annotations in its text', async () => {
+    const entries = `/Annots [9 0 R ${'10 0 R '.repeat(6_999)}]`
+    const texts = await textsOf(
+      makePdf(Array(3).fill({ box: [0, 0, 200, 100], content: 'BT /F1 20 Tf 20 70 Td (Words) Tj ET', entries }), {
+        objects: [field('only', 20, '/F 4 /V (Value)'), '<< /Type /Annot /Subtype /Link /Rect [0 0 1 1] >>'],
+        catalogue: `/AcroForm << /Fields [9 0 R] /DR << ${helvetica} >> >>`,
+      }),
+    )
+    expect(texts.map((text) => /Words\s+Value/.test(text))).toEqual([true, true, false])
+    expect(texts[2]).toContain('Words')
+  })
 })
 
 describe('uploads', () => {

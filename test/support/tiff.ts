@@ -2,28 +2,32 @@
 export interface TiffSpec {
   readonly width: number
   readonly height: number
-  /** Samples of each pixel: 1 for shades, 3 for colours. */
-  readonly channels: 1 | 3
+  /** Samples of each pixel: 1 for shades, 3 for colours; one more with transparency. */
+  readonly channels: 1 | 2 | 3 | 4
   /** Pixels of each page, in rows from the top. */
   readonly pages: readonly (Uint8Array | Uint16Array | Int16Array | Int32Array | Float32Array)[]
   /** Value of the field PhotometricInterpretation; shades or RGB by default. */
   readonly colours?: number
 }
 
+type Field = [tag: number, type: number, values: number[]]
+
 const SHORT = 3
 const LONG = 4
+/** Value of the field ExtraSamples. */
+const TRANSPARENCY = 2
 /** Values of the field SampleFormat. */
 const UNSIGNED = 1
 const SIGNED = 2
 const FLOAT = 3
 
-export function makeTiff({ width, height, channels, pages, colours = channels === 1 ? 1 : 2 }: TiffSpec): Buffer {
+export function makeTiff({ width, height, channels, pages, colours = channels <= 2 ? 1 : 2 }: TiffSpec): Buffer {
   const parts: Buffer[] = [Buffer.from('49492a0008000000', 'hex')]
   let at = 8
   for (const [index, samples] of pages.entries()) {
     const data = Buffer.from(samples.buffer, samples.byteOffset, samples.byteLength)
     const format = formatOf(samples)
-    const fields: [tag: number, type: number, values: number[]][] = [
+    const fields: Field[] = [
       [256, LONG, [width]],
       [257, LONG, [height]],
       [258, SHORT, Array(channels).fill(samples.BYTES_PER_ELEMENT * 8)],
@@ -34,6 +38,7 @@ export function makeTiff({ width, height, channels, pages, colours = channels ==
       [277, SHORT, [channels]],
       [278, LONG, [height]],
       [279, LONG, [data.length]],
+      ...(channels % 2 === 0 ? [[338, SHORT, [TRANSPARENCY]] satisfies Field] : []),
       [339, SHORT, Array(channels).fill(format)],
     ]
     const directory = Buffer.alloc(2 + fields.length * 12 + 4)
@@ -46,7 +51,8 @@ export function makeTiff({ width, height, channels, pages, colours = channels ==
       directory.writeUInt16LE(type, entry + 2)
       directory.writeUInt32LE(values.length, entry + 4)
       if (type === LONG) directory.writeUInt32LE(values[0]!, entry + 8)
-      else if (values.length <= 2) directory.writeUInt16LE(values[0]!, entry + 8)
+      else if (values.length <= 2)
+        for (const [j, value] of values.entries()) directory.writeUInt16LE(value, entry + 8 + 2 * j)
       else {
         directory.writeUInt32LE(end, entry + 8)
         long.push(Buffer.from(Uint16Array.from([...values, 0]).buffer))

@@ -15,7 +15,7 @@ export async function decodeAudio(
   await using container = await Container.open(ffmpeg, data, format)
   const [stream] = container.streamsOf(MEDIA_AUDIO)
   if (stream === undefined) throw new InvalidMedia('The file has no audio')
-  const { audio, problem, damaged } = await decodeStream(ffmpeg, { container, stream, limits, origin: null })
+  const { audio, problem, damaged, trailing } = await decodeStream(ffmpeg, { container, stream, limits, origin: null })
   if (problem !== null) throw problem
   if (audio === null) throw new InvalidMedia('The file has no audio')
   const heard = audio.samples.length / SAMPLE_RATE
@@ -23,7 +23,7 @@ export async function decodeAudio(
   const isIncomplete = isWave(format)
     ? damaged > 0 && data.length < declaredBytes(data, format)
     : declaredSeconds === null
-      ? damaged > 0
+      ? damaged > (format === 'audio/mpeg' ? trailing : 0)
       : heard < declaredSeconds - ROUNDING_SECONDS
   return isIncomplete ? { ...audio, notes: [INCOMPLETE] } : audio
 }
@@ -64,6 +64,8 @@ export interface DecodedStream {
   readonly problem: InvalidMedia | null
   /** Packets that are cut, or cannot be decoded and are skipped, as players do. */
   readonly damaged: number
+  /** Those of them that are not cut and that no audio follows: in an MP3, tags and zero bytes at its end. */
+  readonly trailing: number
 }
 
 /** @throws InvalidMedia as soon as the audio is known to be longer than the model takes. */
@@ -78,9 +80,10 @@ export async function decodeStream(
   const track = new Track(ffmpeg, limits)
   const unit = stream.timeBase.num / stream.timeBase.den
   let problem: InvalidMedia | null = null
-  let damaged = 0
+  let [damaged, trailing] = [0, 0]
   const take = () => {
     while (decoder.receiveFrameSync(frame) >= 0) {
+      trailing = 0
       const time = frame.bestEffortTimestamp
       track.add(frame, origin === null || time === NO_TIMESTAMP ? null : Number(time) * unit - origin)
       frame.unref()
@@ -89,7 +92,11 @@ export async function decodeStream(
   try {
     try {
       for await (const packet of container.packets(stream)) {
-        if (decoder.sendPacketSync(packet) < 0 || (packet.flags & PACKET_CORRUPT) !== 0) damaged++
+        const isCut = (packet.flags & PACKET_CORRUPT) !== 0
+        if (decoder.sendPacketSync(packet) < 0 || isCut) {
+          damaged++
+          if (!isCut) trailing++
+        }
         take()
       }
       decoder.sendPacketSync(null)
@@ -98,7 +105,7 @@ export async function decodeStream(
       if (!(error instanceof InvalidMedia) || error.code !== null) throw error
       problem = error
     }
-    return { audio: track.finish(), problem, damaged }
+    return { audio: track.finish(), problem, damaged, trailing }
   } finally {
     track.close()
     frame.free()

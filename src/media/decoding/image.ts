@@ -7,7 +7,7 @@ import { partsToCut, planTiles } from '../tile-plan.ts'
 import { decodeBitmap, isBitmap, readBitmapHeader } from './bitmap.ts'
 import type { ByteSource } from './byte-source.ts'
 import { InvalidMedia } from './invalid-media.ts'
-import { mayBeMeasured, spreadShades } from './measurements.ts'
+import { LINEAR_LIGHT, mayBeMeasured, spreadShades } from './measurements.ts'
 import type { Cuts, DecodedDocument, DecodedImage, DocumentTask, ImageTask } from './process/protocol.ts'
 
 const MAX_PIXELS = 100_000_000
@@ -178,9 +178,9 @@ async function open(bytes: Uint8Array, grant: () => Promise<void>, page = 1): Pr
 
 /** The library cuts off what has no place in 8 bits. */
 async function openMeasured(input: Sharp, meta: Metadata): Promise<OpenImage> {
-  const isShort = meta.depth === 'ushort'
+  const mayBeShades = meta.depth === 'ushort' || meta.space === LINEAR_LIGHT
   if (meta.width * meta.height * meta.channels > MOST_MEASURED) {
-    if (isShort) return { input, meta }
+    if (mayBeShades) return { input, meta }
     throw new InvalidMedia(`The image is too large for its ${meta.depth} samples: convert it to 8 or 16 bits`)
   }
   const shades = await spreadShades(input, meta).catch(() => {

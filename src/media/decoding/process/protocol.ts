@@ -119,7 +119,8 @@ export interface DecodedVideo {
   /** From the container's start to the end of the pictures. */
   readonly durationSeconds: number
   /**
-   * In step with the frames; from its first stream on if the container begins later than it lasts. Null for a video without audio that can be decoded, or when the audio was not requested.
+   * In step with the frames; from its first stream on if the container begins later than it lasts. Null for a video
+   * without audio that can be decoded, or when the audio was not requested.
    */
   readonly sound: DecodedAudio | null
   readonly notes?: readonly string[]
