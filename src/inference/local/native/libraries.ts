@@ -1,4 +1,5 @@
-import koffi, { type LibraryHandle } from 'koffi'
+import type { LibraryHandle } from 'koffi'
+import { ffi } from '../../../lib/libc.ts'
 import { LLAMA_RELEASE } from '../../../setup/native-library.mjs'
 import { declareIn } from './declare.ts'
 import { bindDeviceChoice, type DeviceChoice } from './device/device-rows.ts'
@@ -38,7 +39,7 @@ export interface NativeLibraries {
 const loaded: LibraryHandle[] = []
 
 function load(path: string, { global = false } = {}): LibraryHandle {
-  const library = koffi.load(path, { global })
+  const library = ffi().load(path, { global })
   loaded.push(library)
   return library
 }
