@@ -483,6 +483,34 @@ describe('a form that is filled in', () => {
       expect(text).not.toContain('Hidden')
     },
   )
+
+  const textsOf = async (document: Buffer) => {
+    await seen(await ask(file({ file_data: dataUrl(document), page_text: true })))
+    return engine.works.at(-1)!.prefix.flatMap((part) => (part.type === 'text' && !part.trusted ? [part.text] : []))
+  }
+
+  test('costs the pages without fields nothing', async () => {
+    const page = { box: [0, 0, 200, 100], content: 'BT /F1 20 Tf 20 70 Td (Words) Tj ET' } as const
+    const objects = Array.from({ length: 20_000 }, (_, i) => field(`f${i}`, 20, ''))
+    const fields = objects.map((_, i) => `${43 + i} 0 R`).join(' ')
+    const texts = await textsOf(
+      makePdf(Array(20).fill(page), { objects, catalogue: `/AcroForm << /Fields [${fields}] >>` }),
+    )
+    expect(texts).toHaveLength(20)
+    expect(texts[19]).toMatch(/Words\s*$/)
+  })
+
+  test('has the fields of the first 20,000 annotations in its text', async () => {
+    const entries = `/Annots [9 0 R ${'10 0 R '.repeat(6_999)}]`
+    const texts = await textsOf(
+      makePdf(Array(3).fill({ box: [0, 0, 200, 100], content: 'BT /F1 20 Tf 20 70 Td (Words) Tj ET', entries }), {
+        objects: [field('only', 20, '/F 4 /V (Value)'), '<< /Type /Annot /Subtype /Link /Rect [0 0 1 1] >>'],
+        catalogue: `/AcroForm << /Fields [9 0 R] /DR << ${helvetica} >> >>`,
+      }),
+    )
+    expect(texts.map((text) => /Words\s+Value/.test(text))).toEqual([true, true, false])
+    expect(texts[2]).toContain('Words')
+  })
 })
 
 describe('uploads', () => {

@@ -50,6 +50,8 @@ const MEMORY_BYTES = 352 * 2 ** 20
 const WASM_PAGE_BYTES = 2 ** 16
 /** The most characters of a page's text: a densely printed one has a tenth of them. */
 const MOST_CHARACTERS = 50_000
+/** The most annotations of all pages in a task that become parts of their pages, a tenth of a millisecond each. */
+const MOST_FIXED = 20_000
 /** The most pixels of a rendered page, of three bytes each. */
 const MAX_PIXELS = 17_000_000
 /** The file is copied in pieces, so that the process holds it once. */
@@ -63,6 +65,7 @@ const DRAW_ANNOTATIONS = 1
 const RED_FIRST = 0x10
 const WHITE = 0xffffffff
 const NO_FORM = 0
+const WIDGET = 20
 const FOR_DISPLAY = 0
 
 /** Compiles PDFium, which takes a tenth of a second, before the process gives up the right to read files. */
@@ -147,35 +150,50 @@ function textOfPage(opened: OpenDocument, number: number): string {
 function fixFields(opened: OpenDocument, number: number): void {
   const { library, document } = opened
   const page = library.FPDF_LoadPage(document, number - 1)
-  const form = openForm(opened, page)
-  if (form !== null) library.FPDFPage_Flatten(page, FOR_DISPLAY)
-  form?.close()
+  const count = library.FPDFPage_GetAnnotCount(page)
+  if (count <= opened.fixable) {
+    withForm(opened, page, () => {
+      library.FPDFPage_Flatten(page, FOR_DISPLAY)
+      opened.fixable -= count
+    })
+  }
   library.FPDF_ClosePage(page)
-}
-
-interface OpenForm {
-  readonly environment: number
-  close(): void
 }
 
 /**
  * Gives fields of the page that have only a value an appearance, as forms have that a program has filled in.
- * @returns null for a document without a form.
+ * @param use what is done with them, with the environment of the form; not called for a page without fields.
  */
-function openForm({ library, document }: OpenDocument, page: number): OpenForm | null {
-  if (page === 0 || library.FPDF_GetFormType(document) === NO_FORM) return null
-  const info = library.PDFiumExt_OpenFormFillInfo()
-  const environment = info === 0 ? 0 : library.PDFiumExt_InitFormFillEnvironment(document, info)
-  if (environment === 0) return null
-  library.FORM_OnAfterLoadPage(page, environment)
-  return {
-    environment,
-    close() {
-      library.FORM_OnBeforeClosePage(page, environment)
-      library.PDFiumExt_ExitFormFillEnvironment(environment)
-      library.PDFiumExt_CloseFormFillInfo(info)
-    },
+function withForm(opened: OpenDocument, page: number, use: (environment: number) => void): void {
+  const { library } = opened
+  if (page === 0 || !hasFields(library, page)) return
+  opened.form ??= openForm(opened)
+  if (opened.form === 0) return
+  library.FORM_OnAfterLoadPage(page, opened.form)
+  use(opened.form)
+  library.FORM_OnBeforeClosePage(page, opened.form)
+}
+
+function hasFields(library: WrappedPdfiumModule, page: number): boolean {
+  const count = library.FPDFPage_GetAnnotCount(page)
+  for (let index = 0; index < count; index++) {
+    const annotation = library.FPDFPage_GetAnnot(page, index)
+    if (annotation === 0) continue
+    const subtype = library.FPDFAnnot_GetSubtype(annotation)
+    library.FPDFPage_CloseAnnot(annotation)
+    if (subtype === WIDGET) return true
   }
+  return false
+}
+
+/**
+ * Takes time for each field of all pages.
+ * @returns 0 for a document without a form.
+ */
+function openForm({ library, document }: OpenDocument): number {
+  if (library.FPDF_GetFormType(document) === NO_FORM) return 0
+  const info = library.PDFiumExt_OpenFormFillInfo()
+  return info === 0 ? 0 : library.PDFiumExt_InitFormFillEnvironment(document, info)
 }
 
 /** Renders a page as it is printed: cropped, turned, and with its annotations and fields, on white. */
@@ -230,15 +248,17 @@ function render(opened: OpenDocument, task: PageTask<ByteSource>, shrink: number
   const [left, top, wide, tall] = place as [number, number, number, number]
   library.FPDF_RenderPageBitmap(bitmap, page, left, top, wide, tall, 0, DRAW_ANNOTATIONS | RED_FIRST)
   // Those of a form are not among the annotations.
-  const form = openForm(opened, page)
-  if (form !== null) library.FPDF_FFLDraw(form.environment, bitmap, page, left, top, wide, tall, 0, RED_FIRST)
-  form?.close()
+  withForm(opened, page, (form) => library.FPDF_FFLDraw(form, bitmap, page, left, top, wide, tall, 0, RED_FIRST))
   const image = { width, height, data: rgbOf(library, bitmap, { width, height }) }
   return { image: resizeBicubic(image, target), original }
 }
 
 interface OpenDocument extends Instance {
   readonly document: number
+  /** The environment of its form, once a page needs it; 0 where there is none. Both go with the instance. */
+  form: number | null
+  /** How many annotations may yet become parts of their pages. */
+  fixable: number
 }
 
 /** An instance lives as long as its task, so that no document finds anything of another. */
@@ -250,7 +270,7 @@ async function open(pdfium: Pdfium, data: ByteSource): Promise<OpenDocument> {
   const heap = heapOf(library)
   for (let at = 0; at < data.length; at += PIECE_BYTES) heap.set(data.read(at, PIECE_BYTES), address + at)
   const document = library.FPDF_LoadMemDocument(address, data.length, '')
-  if (document !== 0) return { ...instance, document }
+  if (document !== 0) return { ...instance, document, form: null, fixable: MOST_FIXED }
   const error = library.FPDF_GetLastError()
   throw new InvalidMedia(
     error === PASSWORD_ERROR || error === SECURITY_ERROR
