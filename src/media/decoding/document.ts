@@ -50,7 +50,7 @@ const MEMORY_BYTES = 352 * 2 ** 20
 const WASM_PAGE_BYTES = 2 ** 16
 /** The most characters of a page's text: a densely printed one has a tenth of them. */
 const MOST_CHARACTERS = 50_000
-/** The most annotations, of all pages in a task, that become parts of their pages: each takes a tenth of a millisecond. */
+/** The most annotations of all pages in a task that become parts of their pages, a tenth of a millisecond each. */
 const MOST_FIXED = 20_000
 /** The most pixels of a rendered page, of three bytes each. */
 const MAX_PIXELS = 17_000_000

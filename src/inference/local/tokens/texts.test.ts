@@ -282,3 +282,16 @@ test("three of the threads read long texts at a time, two of them one organisati
   await Promise.all(left.filter((_, at) => at !== 2))
   expect(started).toEqual(['one', 'one', 'other', 'third'])
 })
+
+test('other threads have the stack for a long word, where a vocabulary is split by an expression that recurses', async () => {
+  const folder = await mkdtemp(join(tmpdir(), 'lookout-words-'))
+  onTestFinished(() => rm(folder, { recursive: true }))
+  const path = join(folder, 'words.gguf')
+  const vocabulary = bytePairs({ control: [], addsBos: false, pre: 'tekken', chatTemplate: template('', '', '') })
+  await writeGguf(path, languageModel({ architecture: 'llama', vocabulary, seed: 'words' }))
+  const model = new Model(loadNativeLibraries(locateNativeLibraries()).llama, path)
+  onTestFinished(() => model.close())
+  const word = 'a'.repeat(SLICE_CHARACTERS)
+  // With too little, the process ends.
+  expect(await model.tokenizeInBackground(word, false)).toEqual(model.tokenize(word, false))
+})
