@@ -1,8 +1,8 @@
 import type { Annotation, Clip, Leaf } from '../../grounding/annotation.ts'
 import type { AnswerForm } from '../../grounding/answer-form.ts'
 import { type Assets, withAsset } from '../../grounding/assets.ts'
-import { evidenceIn, type OnePlaceEvidence } from '../../grounding/evidence.ts'
-import type { FinishEvent, TextEvent, TokenLogProb } from '../../inference/contract/generation.ts'
+import type { OnePlaceEvidence } from '../../grounding/evidence.ts'
+import type { TextEvent } from '../../inference/contract/generation.ts'
 import { sumOf } from '../../lib/sum.ts'
 import { AnnotationSearch, type SearchParts } from '../reply/annotation-search.ts'
 import type { FindKind } from '../request/decision-request.ts'
@@ -30,11 +30,8 @@ export class PlaceSearch extends AnnotationSearch {
   /** Log-probabilities of the tokens at which the model had a choice; null where they are unknown. */
   #logProbs: number[] | null = []
   readonly #rating: PlaceRating | null
-  readonly #createReader: SearchParts['createReader']
   /** Number of annotations that were read so far: the place is the last. */
   #read = 0
-  readonly #tokens: TokenLogProb[] = []
-  #end: TokenLogProb | null = null
   #place: Leaf | Clip | null = null
   #failure: { readonly error: unknown } | null = null
 
@@ -43,7 +40,6 @@ export class PlaceSearch extends AnnotationSearch {
     this.#kind = KINDS[kind]
     this.#assets = assets
     this.#rating = rating
-    this.#createReader = parts.createReader
   }
 
   get answer(): Answer {
@@ -54,8 +50,7 @@ export class PlaceSearch extends AnnotationSearch {
   /** As the card's fit has it; null where there is none, or the evidence is missing. */
   #rated(): number | null {
     if (this.#rating === null || this.#place?.kind === 'clip') return null
-    const answer = { tokens: this.#tokens, end: this.#end, isCut: !this.isComplete }
-    const { places, more } = evidenceIn(answer, this.#rating.form, this.#createReader())
+    const { places, more } = this.evidenceOf(this.#rating.form)
     return this.#rating.confidence(this.#place, { place: places[this.#read - 1]?.evidence ?? null, more })
   }
 
@@ -65,15 +60,6 @@ export class PlaceSearch extends AnnotationSearch {
 
   fail(error: unknown): void {
     if (!this.isOver) this.#failure = { error }
-  }
-
-  override take(event: TextEvent | FinishEvent): void {
-    if (event.type === 'finish') this.#end = event.end ?? null
-    super.take(event)
-  }
-
-  protected override rate(tokens: readonly TokenLogProb[]): void {
-    this.#tokens.push(...tokens)
   }
 
   protected override note({ logProbs }: TextEvent): void {

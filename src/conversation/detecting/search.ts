@@ -1,7 +1,7 @@
 import type { Annotation, GridPoint, Leaf } from '../../grounding/annotation.ts'
 import type { AnswerForm } from '../../grounding/answer-form.ts'
-import { evidenceIn, type PlaceEvidence } from '../../grounding/evidence.ts'
-import type { FinishEvent, TextEvent, TokenLogProb } from '../../inference/contract/generation.ts'
+import type { PlaceEvidence } from '../../grounding/evidence.ts'
+import type { FinishEvent, TextEvent } from '../../inference/contract/generation.ts'
 import { iouOf, type Rectangle } from '../../lib/rectangle.ts'
 import { AnnotationSearch, type SearchParts } from '../reply/annotation-search.ts'
 
@@ -49,24 +49,20 @@ interface SearchEvidence {
 export class DetectionSearch extends AnnotationSearch {
   readonly leaves: Leaf[] = []
   readonly #labels: DetectionSearchParts['labels']
-  readonly #createReader: DetectionSearchParts['createReader']
   #repeated = 0
   /** Number of annotations that were read so far, known ones too. */
   #read = 0
   /** Which of them each leaf is. */
   readonly #places: number[] = []
-  readonly #tokens: TokenLogProb[] = []
   /** Text of all tokens, those of thoughts too. */
   #text = ''
-  #end: TokenLogProb | null = null
   #isRated = true
 
   constructor({ labels, begun = '', ...parts }: DetectionSearchParts) {
     super(parts)
     this.#labels = labels
-    this.#createReader = parts.createReader
     if (begun === '') return
-    this.#tokens.push({ text: begun, bytes: [...Buffer.from(begun)], logProb: 0, top: [] })
+    this.rated.push({ text: begun, bytes: [...Buffer.from(begun)], logProb: 0, top: [] })
     this.#read = this.skip(begun)
   }
 
@@ -87,14 +83,13 @@ export class DetectionSearch extends AnnotationSearch {
 
   /** How sure the model was of its answer. Call at the end. @param form that of the answer. */
   evidence(form: AnswerForm): SearchEvidence {
-    const answer = { tokens: this.#tokens, end: this.#end, isCut: !this.isComplete }
-    const { places, more } = evidenceIn(answer, form, this.#createReader())
+    const { places, more } = this.evidenceOf(form)
     return { places: this.#places.map((index) => places[index]?.evidence ?? UNKNOWN), more: this.isComplete ? more : 1 }
   }
 
   /** Where the answer would go on with another object. */
   soFar(form: AnswerForm): AnswerSoFar {
-    const bytes = Buffer.from(this.#tokens.flatMap((token) => token.bytes))
+    const bytes = Buffer.from(this.rated.flatMap((token) => token.bytes))
     const text = bytes.toString('latin1')
     const last = [...text.matchAll(form.object)].at(-1)
     const kept = bytes.subarray(0, last === undefined ? 0 : last.index + last[0].length).toString()
@@ -118,13 +113,8 @@ export class DetectionSearch extends AnnotationSearch {
   }
 
   override take(event: TextEvent | FinishEvent): void {
-    if (event.type === 'finish') this.#end = event.end ?? null
-    else this.#isRated &&= event.logProbs !== undefined
+    if (event.type === 'text') this.#isRated &&= event.logProbs !== undefined
     super.take(event)
-  }
-
-  protected override rate(tokens: readonly TokenLogProb[]): void {
-    this.#tokens.push(...tokens)
   }
 
   fail(error: unknown): never {

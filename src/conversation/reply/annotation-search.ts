@@ -1,5 +1,7 @@
 import type { Annotation, Prose } from '../../grounding/annotation.ts'
+import type { AnswerForm } from '../../grounding/answer-form.ts'
 import type { AnnotationReader } from '../../grounding/dialect.ts'
+import { type AnswerEvidence, evidenceIn } from '../../grounding/evidence.ts'
 import type { FinishEvent, Generation, TextEvent, TokenLogProb } from '../../inference/contract/generation.ts'
 import { tokenTexts } from '../../inference/contract/join-texts.ts'
 import type { Branch } from '../../inference/contract/work.ts'
@@ -20,14 +22,19 @@ export interface SearchParts {
 export abstract class AnnotationSearch {
   readonly branch: Branch
   readonly #reply: LogProbReader
+  readonly #createReader: SearchParts['createReader']
   readonly #reader: AnnotationReader
+  #end: TokenLogProb | null = null
   #state: 'waiting' | 'reading' | 'complete' | 'cut' = 'waiting'
   /** Tokens of the texts read so far. */
   tokens = 0
+  /** Tokens of the reply, without those of thoughts, where the branch asks for log-probabilities. */
+  protected readonly rated: TokenLogProb[] = []
 
   constructor({ branch, reply, createReader }: SearchParts) {
     this.branch = branch
     this.#reply = new LogProbReader(reply)
+    this.#createReader = createReader
     this.#reader = createReader()
   }
 
@@ -58,13 +65,16 @@ export abstract class AnnotationSearch {
     return this.#reader.push(begun).filter(({ kind }) => kind !== 'prose').length
   }
 
-  protected note(_token: TextEvent): void {}
+  /** How sure the model was of each annotation so far. @param form that of the answer. */
+  protected evidenceOf(form: AnswerForm): AnswerEvidence {
+    return evidenceIn({ tokens: this.rated, end: this.#end, isCut: !this.isComplete }, form, this.#createReader())
+  }
 
-  /** Receives the tokens of the reply, without those of thoughts, where the branch asks for log-probabilities. */
-  protected rate(_tokens: readonly TokenLogProb[]): void {}
+  protected note(_token: TextEvent): void {}
 
   take(event: TextEvent | FinishEvent): void {
     if (event.type === 'finish') {
+      this.#end = event.end ?? null
       this.end(event.reason === 'length')
       return
     }
@@ -80,7 +90,7 @@ export abstract class AnnotationSearch {
   /** @param cut whether the answer was truncated. */
   end(cut: boolean): void {
     this.#read(this.#reply.end(cut))
-    this.rate(this.#reply.rest)
+    this.rated.push(...this.#reply.rest)
     this.#keepAll(this.#reader.end(cut))
     this.#state = cut ? 'cut' : 'complete'
   }
@@ -88,7 +98,7 @@ export abstract class AnnotationSearch {
   #read(pieces: readonly ReplyPiece[]): void {
     // Reasoning is not part of the answer.
     for (const piece of pieces) {
-      if (piece.logProbs !== undefined) this.rate(piece.logProbs)
+      if (piece.logProbs !== undefined) this.rated.push(...piece.logProbs)
       if (piece.type === 'text') this.#keepAll(this.#reader.push(piece.text))
     }
   }
