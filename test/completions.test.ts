@@ -115,6 +115,14 @@ test('log-probabilities have the old shape, whole and in pieces', async () => {
   expect(pieces).toEqual([whole.tokens, whole.token_logprobs, whole.top_logprobs, whole.text_offset])
 })
 
+test('of tokens that print the same, the likeliest counts', async () => {
+  const alternatives = () => [{ text: ' there', mass: 0.1 }]
+  server.engine.script = { texts: [' there'], alternatives }
+  const { logprobs } = (await client.completions.create({ model, prompt: 'x', logprobs: 2 })).choices[0]!
+  expect(logprobs!.token_logprobs![0]).toBeCloseTo(Math.log(0.9))
+  expect(logprobs!.top_logprobs![0]).toEqual({ ' there': logprobs!.token_logprobs![0] })
+})
+
 test.each([
   [{ prompt: [1, 'a'] }, 'prompt', 'only texts, or only token ids'],
   [{ prompt: [[1], [2.5]] }, 'prompt[1][0]', 'expected an integer'],
@@ -128,7 +136,7 @@ test.each([
   [{ prompt: 'x', echo: true, logprobs: 21 }, 'logprobs', 'at most 20'],
   [{ prompt: 'x', logit_bias: { 5: 1 } }, 'logit_bias.5', 'only an empty one'],
   [{ prompt: ['x', 'y'.repeat(40_000)] }, 'prompt[1]', 'exceeds the context'],
-  [{ prompt: 'x', max_tokens: 40_000 }, 'max_tokens', 'max_tokens 40000'],
+  [{ prompt: 'x', max_tokens: 8193 }, 'max_tokens', 'max_tokens is 8193, but'],
 ])('%j is refused by the name of its field', async (body, param, message) => {
   const response = await server.post(URL, { model, ...body })
   expect(response.status).toBe(400)

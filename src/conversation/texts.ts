@@ -3,6 +3,7 @@ import type { Work } from '../inference/contract/work.ts'
 import { invalidRequest } from '../lib/errors/errors.ts'
 import type { Path } from '../lib/errors/param.ts'
 import { branchOf, type Call } from './call/call.ts'
+import { checkMaxTokens } from './call/capability-checks.ts'
 import { assembleChoices } from './reply/assembler.ts'
 import type { ChoiceEvent } from './reply/reply.ts'
 import { ReplyReader } from './reply/reply-reader.ts'
@@ -11,13 +12,14 @@ import type { TextRequest } from './request/text-request.ts'
 
 /**
  * Starts the completions of texts. They are numbered prompt by prompt. Resolves when the engine has admitted them.
- * @throws ApiError 400 for a model whose server takes only messages.
+ * @throws ApiError 400 for a model whose server takes only messages, and for longer completions than the model gives.
  */
 export async function startTexts(request: TextRequest, call: Call): Promise<AsyncIterable<ChoiceEvent>> {
   const { model, organisation, signal } = call
   if (model.card.engine.type === 'openai') {
     throw invalidRequest(`The model '${model.id}' takes only messages: use /v1/chat/completions`, 'model')
   }
+  checkMaxTokens(request, model)
   const { prompts, choices: n, stops, streamed, echo, topLogProbs } = request
   const isLocal = model.card.engine.type === 'local'
   if (!isLocal && prompts.some((prompt) => typeof prompt !== 'string'))

@@ -4,7 +4,7 @@ import { invalidRequest, say } from '../../lib/errors/errors.ts'
 import { type Param, type Path, within } from '../../lib/errors/param.ts'
 import { sumOf } from '../../lib/sum.ts'
 import { MAX_MEDIA } from '../prompt/media-parts.ts'
-import { contextExceeded, leastTokens } from '../prompt/token-budget.ts'
+import { type AskedTokens, contextExceeded, leastTokens } from '../prompt/token-budget.ts'
 import type { ChatRequest, Structure } from '../request/chat-request.ts'
 import { type DecisionRequest, type FindQuestion, isFind } from '../request/decision-request.ts'
 import type { DetectRequest, Targets } from '../request/detect-request.ts'
@@ -227,17 +227,21 @@ export function checkMediaCount(messages: readonly PlacedMessage[], param: Param
   }
 }
 
-function checkOptions(
-  { vision, maxTokens, maxTokensParam: param, clampsTokens }: ReplyOptions,
+function checkOptions(options: ReplyOptions, model: ServedModel): void {
+  checkVision(options.vision, model)
+  checkMaxTokens(options, model)
+}
+
+/** @throws ApiError 400 for a longer reply than the model gives. */
+export function checkMaxTokens(
+  { maxTokens, maxTokensParam: param, clampsTokens = false }: AskedTokens,
   model: ServedModel,
 ): void {
-  checkVision(vision, model)
-  if (maxTokens !== null && maxTokens > model.outputTokens && !clampsTokens) {
-    throw invalidRequest(
-      say`${[param]} is ${maxTokens}, but ${named(model)} generates at most ${model.outputTokens} tokens`,
-      param,
-    )
-  }
+  if (maxTokens === null || maxTokens <= model.outputTokens || clampsTokens) return
+  throw invalidRequest(
+    say`${[param]} is ${maxTokens}, but ${named(model)} generates at most ${model.outputTokens} tokens`,
+    param,
+  )
 }
 
 function checkVision(vision: VisionConfig, model: ServedModel): void {

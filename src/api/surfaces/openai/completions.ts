@@ -143,8 +143,11 @@ class TextWriter implements ReplyWriter<ChoiceEvent> {
     return {
       tokens: tokens.map(({ text }) => text),
       token_logprobs: tokens.map(({ logProb }) => (Number.isNaN(logProb) ? null : finite(logProb))),
+      // Of several tokens that print the same text, such as parts of characters, the likeliest counts. It comes first.
       top_logprobs: tokens.map(({ logProb, top }) =>
-        Number.isNaN(logProb) ? null : Object.fromEntries(top.map(({ text, logProb }) => [text, finite(logProb)])),
+        Number.isNaN(logProb)
+          ? null
+          : Object.fromEntries(top.toReversed().map(({ text, logProb }) => [text, finite(logProb)])),
       ),
       text_offset: offsets,
     }
