@@ -224,6 +224,12 @@ test('categories keep their order, and points are the centres of boxes', async (
   expect(Math.abs(detections[0]!.point!.x - 1800)).toBeLessThan(6)
 })
 
+test('things have their labels as they were sent, blanks included', async () => {
+  const names = [' red  block', 'blue block\n']
+  const { detections } = await detect({ tiles: 'auto' }, { categories: names })
+  expect([...new Set(detections.map(({ mention }) => mention))]).toEqual(names)
+})
+
 test.each([
   ['none', 0],
   // All others are whole in a tile of the finest grid.

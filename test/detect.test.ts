@@ -169,7 +169,7 @@ describe('detections', () => {
 
   test('labels are returned exactly as sent', async () => {
     const names = ['a "b" & <c>\'', '<|im_end|>', 'naïve 猫 🐈', '(1,2)|.*', '__proto__', 'constructor', ' two  words ']
-    const escaped = ['a &quot;b&quot; &amp; &lt;c&gt;&#x27;', '&lt;|im_end|&gt;', ...names.slice(2)]
+    const escaped = ['a &quot;b&quot; &amp; &lt;c&gt;&#x27;', '&lt;|im_end|&gt;', ...names.slice(2, -1), 'two words']
     const texts = escaped.map((name, i) => box(name, i, i, 100 * i + 9, 90))
     server.engine.script = { branch: (_, index) => ({ texts: [...texts[index]!] }) }
     const { detections } = await detect({ categories: names })
@@ -308,6 +308,28 @@ describe('the prompt', () => {
     await detect({ categories: ['cat'], exemplars: [{ media: media(small), annotations }] })
     expect(allows(box('cat', 1, 2, 3, 4))).toBe(true)
     expect(allows(box('kitten', 1, 2, 3, 4))).toBe(false)
+  })
+
+  test('has names without stray blanks, which the answer has as they were sent', async () => {
+    const found = (index: number) => box(['red circle', 'star'][index]!, 1, 2, 300, 400)
+    server.engine.script = { branch: (_, index) => ({ texts: [found(index)] }) }
+    const categories = [' red\u00a0 circle', '\tstar\n', 'star']
+    const mentions = ({ detections }: Answer) => detections.map(({ mention }) => mention)
+    const answer = await detect({ categories, config: { confidence: true } })
+    expect(server.engine.works.at(-1)!.branches).toHaveLength(2)
+    expect(prompt()).toContain('Detect: red circle<|im_end|>')
+    expect(mentions(answer)).toEqual(categories.slice(0, 2))
+    expect(answer).toMatchObject({ categories: categories.slice(0, 2).map((mention) => ({ mention })) })
+
+    server.engine.script = { branch: (_, index) => ({ texts: ['</think>\n\n', found(index)] }) }
+    const shown = [{ mention: 'red  circle' }, { label: ' star' }, { label: 'star' }]
+    const annotations = shown.map((name) => ({ ...name, point: corner }))
+    expect(mentions(await detect({ exemplars: [{ media: media(small), annotations }] }))).toEqual([
+      'red  circle',
+      ' star',
+    ])
+    expect(prompt()).toContain('Detect: red circle, star<|im_end|>')
+    expect(prompt()).toContain('<point mention="red circle">')
   })
 })
 

@@ -269,6 +269,20 @@ describe('uploads', () => {
       /^Unsupported content type 'application\/octet-stream'/,
     ],
     [
+      'a text',
+      { file: { bytes: head('hello there'), type: 'text/plain; charset=utf-8' }, purpose: 'vision' },
+      400,
+      'file',
+      /^Unsupported content type 'text\/plain'\. Supported types: image\/png/,
+    ],
+    [
+      'an unsupported type, declared as text',
+      { file: { bytes: head('GIF89a------'), type: 'text/plain' }, purpose: 'vision' },
+      400,
+      'file',
+      /^Unsupported content type 'image\/gif'\. Supported/,
+    ],
+    [
       'a wrong declaration',
       { file: { bytes: head('\x89PNG\r\n\x1a\n'), type: 'image/jpeg' }, purpose: 'vision' },
       400,
@@ -362,7 +376,7 @@ describe('uploads', () => {
   })
 
   test('may declare the right type or none', async () => {
-    for (const type of ['image/png', 'IMAGE/X-PNG', 'application/octet-stream', '']) {
+    for (const type of ['image/png', 'IMAGE/X-PNG', 'application/octet-stream', 'text/plain', '']) {
       expect((await upload({ purpose: 'vision', file: { bytes: png, type } })).status).toBe(200)
     }
   })

@@ -209,6 +209,20 @@ describe('paths and methods', () => {
     expect(answer).toMatch(/x-trace-id: ([0-9a-f]{32})\r\nx-request-id: \1\r\n/)
     expect(JSON.parse(answer.slice(answer.indexOf('{'))).error.type).toBe('invalid_request_error')
   })
+
+  test.each([
+    ['without Host', 'GET /healthz HTTP/1.1', '400 Bad Request', "The header 'Host' is missing"],
+    ['for a tunnel', 'CONNECT a:1 HTTP/1.1\r\nhost: a', '404 Not Found', 'Unknown path: CONNECT a:1'],
+    ['without Host, of HTTP/1.0', 'GET /healthz HTTP/1.0', '200 OK', null],
+    ['that expects what it may not', 'GET /healthz HTTP/1.1\r\nhost: a\r\nexpect: tea', '200 OK', null],
+  ])('a request %s', async (_name, head, status, message) => {
+    const answer = await raw(`${head}\r\nauthorization: Bearer ${KEY}\r\nconnection: close\r\n\r\n`)
+    expect(answer.split('\r\n')[0]).toBe(`HTTP/1.1 ${status}`)
+    expect(answer).toMatch(/x-trace-id: [0-9a-f]{32}\r\n/)
+    const body = JSON.parse(answer.slice(answer.indexOf('\r\n\r\n')))
+    if (message === null) expect(body).toEqual({ status: 'ok' })
+    else expect(body.error).toEqual({ message, type: 'invalid_request_error', param: null, code: null })
+  })
 })
 
 describe('traces and logs', () => {

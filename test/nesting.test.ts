@@ -52,3 +52,13 @@ test('arguments of earlier calls nested too deeply are rejected by name', async 
   }
   expect((await chat(asked(100))).status).toBe(200)
 })
+
+test('a body has at most 108 levels', async () => {
+  for (const [levels, status] of [
+    [108, 200],
+    [109, 400],
+  ] as const) {
+    const x = JSON.parse('['.repeat(levels - 1) + ']'.repeat(levels - 1)) as unknown
+    expect((await chat({ x })).status).toBe(status)
+  }
+})

@@ -139,6 +139,12 @@ describe('tracks', () => {
     expect(answer).not.toHaveProperty('frames_left')
   })
 
+  test('have their labels as they were sent, blanks included', async () => {
+    show(CROSSING)
+    const { detections } = await track(await frames(2), { categories: ['circle '] })
+    expect(detections.map(({ track, mention }) => [track, mention])).toEqual([1, 2, 1, 2].map((id) => [id, 'circle ']))
+  })
+
   test('a thing is looked for under the name that it was given when it was first seen', async () => {
     show([
       {

@@ -102,6 +102,7 @@ export function createApi(options: ApiOptions): FastifyInstance {
       headersTimeout: headersTimeoutMs,
       connectionsCheckingInterval: Math.min(CHECK_MS, headersTimeoutMs / 4),
       shouldUpgradeCallback: offersWebSocket,
+      requireHostHeader: false,
     },
     rewriteUrl: ({ url = '' }) => ownUrl(url),
     return503OnClosing: false,
@@ -125,6 +126,7 @@ export function createApi(options: ApiOptions): FastifyInstance {
   answerHalfClosed(app)
   acceptUpgrades(app)
   logRequests(app, options.logger)
+  answerUnusual(app)
   addSecurityHeaders(app)
   allowOrigins(app, options.corsOrigins)
   app.decorateRequest('servedModel', null)
@@ -178,6 +180,16 @@ export function createApi(options: ApiOptions): FastifyInstance {
  */
 function noSchemas(): never {
   throw new Error('A route has a schema for Fastify, which nothing compiles')
+}
+
+/** Has requests that Node would answer itself, with an empty body, answered as all others are. */
+function answerUnusual(app: FastifyInstance): void {
+  // A server may ignore expectations that it does not know (RFC 9110, 10.1.1).
+  app.server.on('checkExpectation', app.routing)
+  app.addHook('onRequest', ({ raw }, _reply, done) => {
+    const lacksHost = raw.httpVersion === '1.1' && raw.headers.host === undefined
+    done(lacksHost ? invalidRequest("The header 'Host' is missing", null) : undefined)
+  })
 }
 
 /** Responds on the socket itself to bytes that could not be parsed as a request. */

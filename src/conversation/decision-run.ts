@@ -1,6 +1,7 @@
 import type { ReadQuestion } from '../inference/contract/work.ts'
 import { internalError } from '../lib/errors/errors.ts'
 import { nameOf, within } from '../lib/errors/param.ts'
+import { plainName } from '../lib/plain-name.ts'
 import { branchOf, type Call } from './call/call.ts'
 import type { Answer, DecisionUsage, FoundAnswer } from './decisions/decision-reply.ts'
 import { type PlaceRating, PlaceSearch } from './decisions/place-search.ts'
@@ -120,15 +121,16 @@ export class DecisionRun {
   /** @param own the part of the view's prompt after the shared prefix. */
   async #search(question: FindQuestion, view: View, own: SharedPrompt, prefix: MeasuredPrompt): Promise<PlaceSearch> {
     const { model } = this.#call
-    const { param, type: kind, instructions } = question
+    const { param, type: kind } = question
+    const sought = plainName(question.instructions)
     const dialect = dialectOf(model.card)
     const scene = sceneOf(view.messages, this.#media, view)
-    const asked = kind === 'clip' ? instructions : dialect.detection.question(kind, [instructions])
+    const asked = kind === 'clip' ? sought : dialect.detection.question(kind, [sought])
     const suffix = [...own.prefix, ...own.suffix(untrusted(asked))]
     const constraint =
       kind === 'clip'
         ? tagsConstraint('clip', dialect, scene)
-        : ({ type: 'regex', pattern: dialect.detection.pattern(kind, [instructions], scene), advisory: true } as const)
+        : ({ type: 'regex', pattern: dialect.detection.pattern(kind, [sought], scene), advisory: true } as const)
     const spec = new ReplySpec({ bound: { ...constraint, param: nameOf(param)! } }, model)
     const fit = this.#request.calibrated ? model.card.detection : undefined
     let rating: PlaceRating | null = null

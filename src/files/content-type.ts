@@ -40,7 +40,7 @@ const UNDECLARED = ['application/octet-stream', 'binary/octet-stream', 'text/pla
 export function contentTypeOf(head: Uint8Array, declared: string): MediaType {
   const type = mediaType(head)
   const claim = claimOf(declared)
-  if (type === null) throw unsupported(typeName(head), claim)
+  if (type === null) throw unsupported(typeName(head), declared)
   if (claim !== null && !names(claim, type)) throw differs(claim, `is '${type}'`)
   return type
 }
@@ -58,16 +58,21 @@ export function isDeclaredMedia(declared: string): boolean {
 
 /** The declared type; null where the client does not know it. */
 function claimOf(declared: string): string | null {
-  const claim = declared.toLowerCase().split(';', 1)[0]!.trim()
-  return UNDECLARED.includes(claim) ? null : claim.slice(0, 100)
+  const sent = sentType(declared)
+  return UNDECLARED.includes(sent) ? null : sent
+}
+
+function sentType(declared: string): string {
+  return declared.toLowerCase().split(';', 1)[0]!.trim().slice(0, 100)
 }
 
 /** @param name of what the bytes are, as `typeName` has it. */
-function unsupported(name: string, claim: string | null): ApiError {
+function unsupported(name: string, declared: string): ApiError {
+  const claim = claimOf(declared)
   const isKnown = name.includes('/')
   // To call the declared type unsupported would contradict the list of the supported ones.
   if (!isKnown && claim !== null && isSupported(claim)) return differs(claim, 'its bytes are of an unknown type')
-  const shown = isKnown ? name : (claim ?? 'application/octet-stream')
+  const shown = isKnown ? name : sentType(declared) || 'application/octet-stream'
   const also = claim === null || claim === shown ? '' : ` (declared as '${claim}')`
   const types = `${SUPPORTED.join(', ')}${adviceFor(shown)}`
   return invalidRequest(`Unsupported content type '${shown}'${also}. Supported types: ${types}`, 'file')

@@ -12,6 +12,7 @@ import type { TrackReply } from '../../conversation/track.ts'
 import type { ModelCatalog } from '../../inference/catalog/model-catalog.ts'
 import type { ServedModel } from '../../inference/catalog/registry.ts'
 import { invalidRequest } from '../../lib/errors/errors.ts'
+import { plainName } from '../../lib/plain-name.ts'
 import type { ApiCall } from '../http/api-call.ts'
 import type { ReadBody } from '../http/body/body-reader.ts'
 import { addCalls } from '../http/client-call.ts'
@@ -58,22 +59,42 @@ export async function detect(call: ApiCall, serving: Serving): Promise<DetectRes
   if (read.value.config?.tracks) {
     const tracked = await serving.conversations.track(toTrackRequest(read.value), caller, signal)
     metered.finish(tracked.finishReason)
-    return toTracked(tracked)
+    return toTracked(tracked, namesIn(read.value))
   }
   const found = await serving.conversations.detect(toDetectRequest(read.value), caller, signal)
   metered.finish(found.finishReason)
-  return toBody(found, read.value.config?.evidence ?? false)
+  return toBody(found, { names: namesIn(read.value), explained: read.value.config?.evidence ?? false })
 }
 
-function toBody(found: DetectReply, explained: boolean): DetectResponseBody {
+/** The names of a request as it wrote them, by their plain form. Several that differ only in blanks are one, the first. */
+type WrittenNames = ReadonlyMap<string, string>
+
+function namesIn({ categories, exemplars }: DetectRequestBody): WrittenNames {
+  const shown = (exemplars ?? []).flatMap(({ annotations }) =>
+    annotations.flatMap((one) => one.mention ?? one.label ?? []),
+  )
+  const names = categories?.length ? categories : shown
+  return new Map(names.toReversed().map((name) => [plainName(name), name.toWellFormed()]))
+}
+
+interface Shown {
+  readonly names: WrittenNames
+  readonly explained: boolean
+}
+
+function toBody(found: DetectReply, { names, explained }: Shown): DetectResponseBody {
   const { categories, isCalibrated: calibrated = false, finishReason, tiling } = found
   return {
-    detections: found.detections.map((detection) => toDetection(detection, explained)),
+    detections: found.detections.map((detection) => toDetection(detection, { names, explained })),
     ...(categories === undefined
       ? {}
       : {
           categories: categories.map(({ label, complete, more }) => {
-            return { mention: label, complete, ...(explained ? { evidence: { more } } : {}) }
+            return {
+              mention: label && (names.get(label) ?? label),
+              complete,
+              ...(explained ? { evidence: { more } } : {}),
+            }
           }),
           confidence: { calibrated },
         }),
@@ -133,7 +154,7 @@ function toTrackMedia(media: Exclude<DetectRequestBody['media'], ImageBody>): Tr
 
 function toTargets(body: DetectRequestBody): Targets {
   return {
-    categories: body.categories ?? [],
+    categories: (body.categories ?? []).map(plainName),
     exemplars: (body.exemplars ?? []).map(toExemplar),
     negatives: (body.negative_exemplars ?? []).map(({ media }) => media.image_url),
     output: body.config?.output ?? 'box',
@@ -154,18 +175,24 @@ function toConfidence(config: DetectRequestBody['config']): DetectRequest['confi
 function toExemplar({ media, annotations }: NonNullable<DetectRequestBody['exemplars']>[number]): Exemplar {
   return {
     picture: media.image_url,
-    annotations: annotations.map(({ mention, label, point, point_box: box }) => ({
-      mention: mention ?? label ?? null,
-      point: point ?? null,
-      box: box ? { topLeft: box.top_left, bottomRight: box.bottom_right } : null,
-    })),
+    annotations: annotations.map(({ mention, label, point, point_box: box }) => {
+      const name = mention ?? label ?? null
+      return {
+        mention: name && plainName(name),
+        point: point ?? null,
+        box: box ? { topLeft: box.top_left, bottomRight: box.bottom_right } : null,
+      }
+    }),
   }
 }
 
-function toTracked({ detections, times, framesLeft, state, finishReason }: TrackReply): DetectResponseBody {
+function toTracked(
+  { detections, times, framesLeft, state, finishReason }: TrackReply,
+  names: WrittenNames,
+): DetectResponseBody {
   return {
     detections: detections.map(({ track, seconds: timestamp, ...found }) => ({
-      ...toDetection(found, false),
+      ...toDetection(found, { names, explained: false }),
       track,
       timestamp,
     })),
@@ -178,10 +205,10 @@ function toTracked({ detections, times, framesLeft, state, finishReason }: Track
 
 type DetectionBody = DetectResponseBody['detections'][number]
 
-function toDetection(detection: DetectReply['detections'][number], explained: boolean): DetectionBody {
+function toDetection(detection: DetectReply['detections'][number], { names, explained }: Shown): DetectionBody {
   const { mention, confidence, evidence } = detection
   return {
-    mention,
+    mention: names.get(mention) ?? mention,
     ...('point' in detection
       ? { point: detection.point }
       : { point_box: { top_left: detection.box.topLeft, bottom_right: detection.box.bottomRight } }),

@@ -79,6 +79,7 @@ describe('a model that answers with names', () => {
   test.each([
     ['Is there a ring?', 'Is there a ring?'],
     ['There is a ring.', 'Is it true that there is a ring?'],
+    [' There is a ring.\n', 'Is it true that there is a ring?'],
     ['Anna is there', 'Is it true that Anna is there?'],
   ])('%s', (statement, asked) => {
     expect(worded(predicate(statement), NAMES).asked).toBe(asked)

@@ -1,5 +1,6 @@
 import type { DecisionForms } from '../../families/decision-forms.ts'
 import type { Path } from '../../lib/errors/param.ts'
+import { plainName } from '../../lib/plain-name.ts'
 import type {
   ChoiceQuestion,
   Content,
@@ -79,7 +80,8 @@ interface Alternatives {
 }
 
 function oneOf(alternatives: Alternatives, forms: DecisionForms): Wording {
-  const { param, instructions, options, noun, sign, signs } = alternatives
+  const { param, instructions, noun, sign, signs } = alternatives
+  const options = alternatives.options.map(({ name, description }) => ({ name: replyTo(name), description }))
   const names = options.map(({ name }) => name)
   const byName = forms.labels === 'names' ? namedReplies(names, forms) : null
   const isDescribed = options.some(({ description }) => description.length > 0)
@@ -97,6 +99,11 @@ function oneOf(alternatives: Alternatives, forms: DecisionForms): Wording {
     ),
     replies: byName ?? repliesFor(signs, forms),
   }
+}
+
+/** What a model replies to mean an option. A name of several lines is a text, which it does not repeat. */
+function replyTo(name: string | boolean): string | boolean {
+  return typeof name !== 'string' || /[\r\n]/.test(name.trim()) ? name : plainName(name)
 }
 
 function count({ param, instructions, most }: CountQuestion, forms: DecisionForms): Wording {
@@ -135,7 +142,9 @@ function asQuestion(statement: Content, param: Path): Content {
     const { part } = placed
     if (part.type !== 'text') return placed
     const begun =
-      i === 0 ? part.text.replace(OPENING_WORD, (word) => word[0]!.toLowerCase() + word.slice(1)) : part.text
+      i === 0
+        ? part.text.trimStart().replace(OPENING_WORD, (word) => word[0]!.toLowerCase() + word.slice(1))
+        : part.text
     return { ...placed, part: { type: 'text', text: i === last ? `${withoutEnd(begun)}?` : begun } }
   })
   return [...text('Is it true that ', param), ...parts]

@@ -91,7 +91,7 @@ function leafOf(
   categories: readonly string[],
   param: Path,
 ): Leaf {
-  const common = { mention: (mention ?? categories[0]!).toWellFormed() }
+  const common = { mention: mention ?? categories[0]! }
   if (point) checkInside(point, size, within(param, 'point'))
   if (box) {
     checkInside(box.topLeft, size, within(param, 'point_box', 'top_left'))

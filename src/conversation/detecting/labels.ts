@@ -27,7 +27,7 @@ export function labelsOf({ categories, exemplars }: Targets): readonly string[] 
       throw invalidRequest(say`Missing '${param}': it is required unless there is exactly one category`, param)
     }),
   )
-  const labels = [...new Set((categories.length > 0 ? categories : shown).map((label) => label.toWellFormed()))]
+  const labels = [...new Set(categories.length > 0 ? categories : shown)]
   const length = sumOf(labels, (label) => label.length)
   if (length > MOST_CHARACTERS) {
     const param = categories.length > 0 ? 'categories' : 'exemplars'

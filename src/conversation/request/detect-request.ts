@@ -26,7 +26,7 @@ export type TrackMedia =
 
 /** What is searched for, and how. */
 export interface Targets {
-  /** The labels to look for. Without categories and exemplars, every object is detected. */
+  /** The labels to look for, as plain names. Without categories and exemplars, every object is detected. */
   readonly categories: readonly string[]
   readonly exemplars: readonly Exemplar[]
   /** Images that show none of the targets. */
@@ -56,7 +56,7 @@ export interface Exemplar {
 }
 
 export interface ExemplarAnnotation {
-  /** Null means the only category. */
+  /** A plain name. Null means the only category. */
   readonly mention: string | null
   /** The coordinates are pixels of the exemplar's own image. At least one of `point` and `box` is set. */
   readonly point: Point | null

@@ -36,9 +36,7 @@ export function offersWebSocket({ method, headers }: IncomingMessage): boolean {
 
 /** Routes requests that offer to upgrade like all others, so that the same checks, limits and log apply to them. */
 export function acceptUpgrades(app: FastifyInstance): void {
-  // Node before 24.9 cannot ignore other offers: their requests would lose their bodies.
-  if (!('shouldUpgradeCallback' in app.server)) return
-  app.server.on('upgrade', (request: IncomingMessage, connection: Duplex, first: Buffer) => {
+  const route = (request: IncomingMessage, connection: Duplex, first: Buffer) => {
     connection.on('error', () => connection.destroy())
     const response = new UpgradeResponse(request, first)
     // Node reads no further request here.
@@ -52,7 +50,11 @@ export function acceptUpgrades(app: FastifyInstance): void {
       return
     }
     app.routing(request, response)
-  })
+  }
+  // Node closes the connection of a request for a tunnel, and would not answer it.
+  app.server.on('connect', route)
+  // Node before 24.9 cannot ignore other offers: their requests would lose their bodies.
+  if ('shouldUpgradeCallback' in app.server) app.server.on('upgrade', route)
 }
 
 /** Completes the handshake. @throws ApiError 426 without an offer to upgrade, 400 for an invalid one. */
