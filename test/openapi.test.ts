@@ -112,6 +112,41 @@ describe('for client generators', () => {
     }
   })
 
+  test('no field has a default, which TypeScript would require and Go cannot write as an object', () => {
+    const { schemas } = document.components
+    for (const [name, { properties = {} }] of Object.entries(schemas)) {
+      for (const [key, field] of Object.entries(properties))
+        expect(field, `${name}.${key}`).not.toHaveProperty('default')
+    }
+    expect(schemas.WatchRequest!.properties!.fps!.description).toBe('Looks in a second, at most. Default: `1`.')
+    expect(schemas.WatchRequest!.required).toEqual(['model', 'source', 'questions'])
+  })
+
+  test('no list has a named map or null, for which Go has no type', () => {
+    const { schemas } = document.components
+    const isMap = ({ $ref = '' }: Schema) => {
+      const { additionalProperties, properties } = schemas[$ref.split('/').at(-1)!] ?? {}
+      return properties === undefined && typeof additionalProperties === 'object'
+    }
+    for (const [name, schema] of Object.entries(schemas)) {
+      for (const { schema: inner, at } of schemasIn(schema, name)) {
+        if (at.endsWith('/items')) expect((inner.anyOf ?? []).some(isMap), at).toBe(false)
+      }
+    }
+  })
+
+  test('no name is one that generators give: to a union of a field, or to every response', () => {
+    const { schemas } = document.components
+    for (const [name, { properties = {} }] of Object.entries(schemas)) {
+      for (const [key, { anyOf = [] }] of Object.entries(properties)) {
+        if (anyOf.filter(({ type }) => type !== 'null').length < 2) continue
+        const given = name + key.replaceAll(/(?:^|_)(\w)/g, (_, first: string) => first.toUpperCase())
+        expect(schemas, `${name}.${key}`).not.toHaveProperty(given)
+      }
+    }
+    expect(schemas).not.toHaveProperty('Response')
+  })
+
   test('unions of what has a type say which type is which', () => {
     const { schemas } = document.components
     expect(schemas.UserPart!.discriminator).toMatchObject({

@@ -36,6 +36,7 @@ export const RUN_PAGES = [
   'docs/responses.md',
   'docs/detect.md',
   'docs/messages.md',
+  'docs/watch.md',
   'docs/guides/robot.md',
   'docs/guides/factory-line.md',
   'docs/guides/labelling.md',

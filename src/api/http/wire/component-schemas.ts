@@ -7,6 +7,7 @@ interface Schema {
   readonly type?: string
   readonly description?: string
   readonly const?: string
+  readonly default?: unknown
   readonly enum?: readonly string[]
   readonly properties?: Readonly<Record<string, Schema>>
   readonly additionalProperties?: unknown
@@ -88,9 +89,15 @@ function adaptedProperties(properties: Schemas, all: Schemas): Schemas {
   return Object.fromEntries(
     Object.entries(properties).map(([name, schema]) => {
       if (schema.type === 'null') return [name, described(schema, 'Always null.')]
-      return [name, adapted(schema, all) as Schema]
+      return [name, adapted(withoutDefault(schema), all) as Schema]
     }),
   )
+}
+
+/** Tells a default in words: types in TypeScript require fields that have one, and no client in Go takes an object. */
+function withoutDefault({ default: value, ...schema }: Schema): Schema {
+  if (value === undefined || value === null || typeof value === 'object') return schema
+  return { ...schema, ...described(schema, `Default: \`${value}\`.`) }
 }
 
 function adaptedSchema(schema: Schema, all: Schemas): Schema {

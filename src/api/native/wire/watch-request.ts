@@ -47,11 +47,7 @@ const asked = {
 }
 
 const event = requests.strictObject('WatchEventRule', rule)
-// Generators of clients take no default of null or an object: the schema leaves it out.
-const ruleOrNull = event
-  .nullable()
-  .default(RULE)
-  .meta({ default: undefined, description: 'Null: no events. Left out: a rule of defaults.' })
+const ruleOrNull = event.nullable().default(RULE).describe('Null: no events. Left out: a rule of defaults.')
 const eventOfChoice = requests.strictObject('WatchChoiceEventRule', {
   ...rule,
   values: z
@@ -191,10 +187,9 @@ export const watchRequest = requests.strictObject('WatchRequest', {
   decode: decode
     .default('auto')
     .describe('Of a camera: the frames that are decoded. `auto`: key frames, where they come as often as `fps` says.'),
-  motion: motion.default({ share: 0.01, at_least_every_seconds: 60 }).meta({
-    default: undefined,
-    description: 'Frames in which nothing has moved are not looked at. Null: all are. Left out: its defaults.',
-  }),
+  motion: motion
+    .default({ share: 0.01, at_least_every_seconds: 60 })
+    .describe('Frames in which nothing has moved are not looked at. Null: all are. Left out: its defaults.'),
   region: region.default(null).describe(REGION),
   questions,
   record: record.default({ frame: true, before_seconds: 0, after_seconds: 0 }),

@@ -1,6 +1,6 @@
 import { z } from 'zod'
 import { type BodyFormat, bodyFormat } from '../../../http/body/body-format.ts'
-import { requestSchemas, requests, responseSchemas, responses } from '../../../http/wire/components.ts'
+import { requestSchemas, requests, responses } from '../../../http/wire/components.ts'
 import { finishReason, usage } from './chat-response.ts'
 import { openAiFields, openAiStreamOptions } from './openai-fields.ts'
 import { replyOptions } from './reply-options.ts'
@@ -61,12 +61,16 @@ export const completionBody: BodyFormat<CompletionRequestBody> = bodyFormat(
   completionRequest,
 )
 
-const topLogProbs = z.record(z.string(), z.number()).register(responseSchemas, { id: 'CompletionTopLogProbs' })
+// In Go, a list of a named map or null has no type.
+const topLogProbs = z
+  .record(z.string(), z.number())
+  .nullable()
+  .meta({ anyOf: undefined, type: ['object', 'null'], additionalProperties: { type: 'number', format: 'double' } })
 
 const logProbs = responses.object('CompletionLogProbs', {
   tokens: z.array(z.string()),
   token_logprobs: z.array(z.number().nullable()).describe('Null for the first token of a prompt.'),
-  top_logprobs: z.array(topLogProbs.nullable()),
+  top_logprobs: z.array(topLogProbs),
   text_offset: z.array(z.int().min(0)).describe('Where each token begins in `text`, in UTF-16 units.'),
 })
 

@@ -25,7 +25,7 @@ export const RESPONSE_PATHS = operations({
     parameters: [PRIORITY],
     body: json('ResponseRequest'),
     replies: ok('The response; with `stream`, its events as they happen, followed by `data: [DONE]`.', {
-      ...json('Response'),
+      ...json('ModelResponse'),
       'text/event-stream': { schema: ref('ResponseEvent') },
     }),
     errors: MODEL_ERRORS,
@@ -43,7 +43,7 @@ export const RESPONSE_PATHS = operations({
     tag: 'responses',
     summary: 'A stored response',
     parameters: [RESPONSE_ID],
-    replies: ok('The response.', json('Response')),
+    replies: ok('The response.', json('ModelResponse')),
     errors: [400, ...STORED_ERRORS],
   },
   'DELETE /v1/responses/{response_id}': {

@@ -72,7 +72,8 @@ const tool = responses.object('ResponseTool', {
   parameters: json.nullable(),
   strict: z.boolean().nullable(),
 })
-const namedFunction = responses.object('ResponseToolChoice', { type: z.literal('function'), name: z.string() })
+// Generators give the name `ResponseToolChoice` to the union that it is part of.
+const namedFunction = responses.object('ResponseChosenFunction', { type: z.literal('function'), name: z.string() })
 
 const textFormat = responses.object('ResponseFormat', {
   type: z.enum(['text', 'json_schema', 'json_object']),
@@ -89,8 +90,8 @@ const reasoningOptions = responses.object('ResponseReasoningEffort', {
 
 export const status = z.enum(['in_progress', 'completed', 'incomplete', 'failed'])
 
-/** A response, whole or in one of the events of its stream. */
-export const response = responses.object('Response', {
+/** A response, whole or in one of the events of its stream. `Response` is a class of every client in Python. */
+export const response = responses.object('ModelResponse', {
   id: z.string(),
   object: z.literal('response'),
   created_at: z.int().min(0),
