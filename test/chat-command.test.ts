@@ -44,6 +44,18 @@ function promptOf({ prefix, branches: [branch] }: Work): string {
   return [...prefix, ...branch!.suffix].map((part) => (part.type === 'text' ? part.text : '*')).join('')
 }
 
+/** A picture that does not fit into a request: zeros behind its end make it large. */
+async function largePicture(name: string): Promise<string> {
+  await writeFile(place(name), Buffer.concat([await readFile(SHAPES), Buffer.alloc(12 * 2 ** 20)]))
+  return place(name)
+}
+
+/** Which of the server's files have a name: other tests have files of their own meanwhile. */
+async function stored(name: string): Promise<string[]> {
+  const files = (await (await server.get('/v1/files')).json()) as { data: { filename: string }[] }
+  return files.data.map(({ filename }) => filename).filter((filename) => filename === name)
+}
+
 describe('chat with a server', () => {
   test('sends the picture and the question, and prints the reply', async () => {
     const run = await chat([
@@ -218,17 +230,30 @@ describe('chat with a server', () => {
   })
 
   test('what does not fit into a request is uploaded, and removed afterwards', async () => {
-    const noise = Buffer.alloc(2400 * 2400 * 3)
-    for (let i = 0, state = 1; i < noise.length; i++) {
-      state = (Math.imul(state, 1_664_525) + 1_013_904_223) >>> 0
-      noise[i] = state >>> 24
-    }
-    const raw = { width: 2400, height: 2400, channels: 3 } as const
-    await writeFile(place('large.png'), await sharp(noise, { raw }).png({ compressionLevel: 0 }).toBuffer())
-    expect(await chat([place('large.png'), 'What?'])).toMatchObject({ code: 0, stdout: 'Hello there.\n' })
-    // Other tests have files of their own meanwhile.
-    const files = (await (await server.get('/v1/files')).json()) as { data: { filename: string }[] }
-    expect(files.data.filter(({ filename }) => filename === 'large.png')).toEqual([])
+    const large = await largePicture('large.png')
+    expect(await chat([large, 'What?'])).toMatchObject({ code: 0, stdout: 'Hello there.\n' })
+    expect(await stored('large.png')).toEqual([])
+  })
+
+  test.each<[string, (picture: string) => readonly string[]]>([
+    ['chat', (picture) => ['chat', picture, 'What?']],
+    ['detect', (picture) => ['detect', picture, 'cat']],
+    ['decide', (picture) => ['decide', picture, 'Is it?']],
+    ['batch', (picture) => ['batch', picture, '--ask', 'What?', '-o', `${picture}.csv`]],
+    ['calibrate', (picture) => ['calibrate', `${picture}.jsonl`]],
+  ])('Ctrl-C while %s waits removes what it has uploaded', async (command, words) => {
+    const name = `${command}-large.png`
+    const large = await largePicture(name)
+    await writeFile(`${large}.jsonl`, JSON.stringify({ file: name, instructions: 'Is it?', answer: true }))
+    server.engine.script = { texts: ['Hello'], endless: true, delayMs: 50, begins: new Promise(() => {}) }
+    server.engine.readWorks.length = 0
+    const child = startLookout(words(large), { LOOKOUT_URL: server.url, LOOKOUT_API_KEY: KEY })
+    const ended = outcomeOf(child)
+    await expect.poll(() => server.engine.works.length + server.engine.readWorks.length).toBe(1)
+    expect(await stored(name)).toEqual([name])
+    child.kill('SIGINT')
+    expect((await ended).code).toBe(130)
+    expect(await stored(name)).toEqual([])
   })
 
   test('takes a PDF, whose pages its places name', async () => {

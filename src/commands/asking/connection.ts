@@ -13,7 +13,7 @@ import { readKnownCards } from '../models/known-models.ts'
 import { NO_MODEL } from '../models/no-model.ts'
 import { warn } from '../warn.ts'
 import { readNumber } from './numbers.ts'
-import { note } from './screen.ts'
+import { note, partingSignal } from './screen.ts'
 import type { ServiceProcessMessage } from './service-process.ts'
 import type { ModelNames } from './words.ts'
 
@@ -91,6 +91,7 @@ export async function findPlace(options: ConnectionOptions): Promise<Place> {
     ...(wait === undefined ? {} : { mostWait: wait, waitsForRestart: true }),
     onWait: say,
     onNote: say,
+    parting: partingSignal,
   }
   const explains = process.stderr.isTTY && !options.isForProgram
   const named = options.server ?? (process.env.LOOKOUT_URL || undefined)
@@ -245,7 +246,7 @@ async function startOwn(config: Config, card: ModelCard): Promise<Opened> {
     throw new Error(message.error)
   }
   return {
-    client: new LookoutClient({ url: message.url, key, onNote: note, onWarning: warn }),
+    client: new LookoutClient({ url: message.url, key, onNote: note, onWarning: warn, parting: partingSignal }),
     [Symbol.asyncDispose]: close,
   }
 }
