@@ -7,6 +7,7 @@ import { toCoco } from '../src/exports/coco.ts'
 import { toYolo } from '../src/exports/yolo.ts'
 import { cannotRead } from '../src/inference/contract/cannot-read.ts'
 import type { ReadQuestion } from '../src/inference/contract/work.ts'
+import { internalError } from '../src/lib/errors/errors.ts'
 import { changedCard, type TemporaryCard } from './support/changed-card.ts'
 import { type Outcome, outcomeOf, startLookout } from './support/command-line.ts'
 import { jsonOf, KEY, startTestServer, type TestServer } from './support/server.ts'
@@ -104,6 +105,22 @@ test('a folder, and a table with what belongs into the card', async () => {
   )
   expect(run.stdout).toMatch(/"decision": \{"temperature":\{"score":[\d.]+\}\}\n$/)
   expect(run.stderr).toBe('lookout: 2 examples of type score are few: a few hundred are better\n')
+})
+
+test('a file that the server fails at is left out', async () => {
+  let reads = 0
+  server.engine.script = {
+    read: sureOf({ 'Yes.': 0.98, 'No.': 0.02 }),
+    get readRefusal() {
+      return reads++ === 0 ? internalError(new Error('broken')) : undefined
+    },
+  }
+  const run = await calibrate([await examples(asked({}, true, false, 8)), '--json'])
+  expect(run).toMatchObject({
+    code: 1,
+    stderr: expect.stringMatching(/\d\.png: .*\n.*20 of 200 questions got no answer/),
+  })
+  expect(JSON.parse(run.stdout).types.predicate.before.questions).toBe(180)
 })
 
 test('draws a reliability diagram of questions', async () => {

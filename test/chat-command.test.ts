@@ -9,6 +9,7 @@ import sharp from 'sharp'
 import { afterAll, beforeAll, beforeEach, describe, expect, onTestFinished, test } from 'vitest'
 import { DEMONSTRATION_NOTE } from '../src/config/shipped-model.ts'
 import type { Work } from '../src/inference/contract/work.ts'
+import { internalError, invalidRequest } from '../src/lib/errors/errors.ts'
 import { bareEnvironment, type Outcome, outcomeOf, startLookout } from './support/command-line.ts'
 import { ModelStore } from './support/model-store.ts'
 import { makePdf } from './support/pdf.ts'
@@ -227,6 +228,22 @@ describe('chat with a server', () => {
     expect((await readdir(place('out'))).sort()).toEqual(['a.png', 'b.png'])
     // A picture this small is enlarged for its labels.
     expect(await sharp(await readFile(place('out/a.png'))).metadata()).toMatchObject({ width: 400, height: 300 })
+  })
+
+  test('an array of replies has its end, whatever the server fails at', async () => {
+    await mkdir(place('failing'))
+    for (const name of ['1.png', '2.png', '3.png']) await writeFile(place(`failing/${name}`), await readFile(SHAPES))
+    let asked = 0
+    const errors = [undefined, internalError(new Error('broken')), undefined]
+    server.engine.script = { texts: ['Hello'], refusal: () => errors[asked++] }
+    const one = await chat([place('failing'), 'What?', '--json'])
+    expect(one.stderr).toMatch(/2\.png: Internal error\nlookout: 1 of 3 pictures could not be asked about\n$/)
+    expect(JSON.parse(one.stdout)).toHaveLength(2)
+    asked = 0
+    errors[1] = invalidRequest('Gone', 'model')
+    const all = await chat([place('failing'), 'What?', '--json'])
+    expect(all).toMatchObject({ code: 1, stderr: `lookout: ${place('failing/2.png')}: Gone (1 of 3 are done)\n` })
+    expect(JSON.parse(all.stdout)).toHaveLength(1)
   })
 
   test('what does not fit into a request is uploaded, and removed afterwards', async () => {

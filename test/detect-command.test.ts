@@ -2,7 +2,8 @@ import { mkdir, mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promis
 import { tmpdir } from 'node:os'
 import { join, relative } from 'node:path'
 import sharp from 'sharp'
-import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
+import { internalError, invalidRequest } from '../src/lib/errors/errors.ts'
 import { type TemporaryCard, uncalibratedCard } from './support/changed-card.ts'
 import { type Outcome, outcomeOf, startLookout } from './support/command-line.ts'
 import { KEY, startTestServer, type TestServer } from './support/server.ts'
@@ -291,6 +292,40 @@ test('a damaged picture in a folder leaves the others their results', async () =
   expect(run.stderr).toMatch(
     /^lookout: \S+b\.png[^\n]* damaged[^\n]*\nlookout: 1 of 3 pictures could not be searched\n$/,
   )
+})
+
+test('a picture that the server fails at costs no other its results, nor does an error that is about all', async () => {
+  await mkdir(place('faults'))
+  const names = ['1.png', '2.png', '3.png', '4.png', '5.png', '6.png', '7.png']
+  for (const name of names) await picture(`faults/${name}`, 60, 40)
+  const { script } = server.engine
+  onTestFinished(() => {
+    server.engine.script = script
+  })
+  const failing = (errorAt: (asked: number) => Error | undefined) => {
+    let asked = 0
+    server.engine.script = { ...script, refusal: () => errorAt(++asked) }
+    return detect([place('faults'), 'cat', '--json'])
+  }
+  const filesIn = ({ stdout }: Outcome) => JSON.parse(stdout).map(({ file }: { file: string }) => file)
+  const broken = internalError(new Error('broken'))
+  const second = await failing((asked) => (asked === 2 ? broken : undefined))
+  expect(second).toMatchObject({
+    code: 1,
+    stderr: expect.stringMatching(/2\.png: Internal error\nlookout: 1 of 7 pictures could not be searched\n$/),
+  })
+  expect(filesIn(second)).toEqual(names.filter((name) => name !== '2.png').map((name) => place(`faults/${name}`)))
+  const most = await failing((asked) => (asked > 1 ? broken : undefined))
+  expect(most).toMatchObject({
+    code: 1,
+    stderr: expect.stringMatching(/5\.png: Internal error\nlookout: \S+6\.png: Internal error \(1 of 7 are done\)\n$/),
+  })
+  expect(filesIn(most)).toEqual([place('faults/1.png')])
+  const gone = await failing((asked) => (asked > 2 ? invalidRequest('Gone', 'model') : undefined))
+  expect(gone).toMatchObject({ code: 1, stderr: `lookout: ${place('faults/3.png')}: Gone (2 of 7 are done)\n` })
+  expect(filesIn(gone)).toHaveLength(2)
+  const never = await failing(() => invalidRequest('Gone', 'model'))
+  expect(never).toEqual({ code: 1, stdout: '', stderr: 'lookout: Gone\n' })
 })
 
 test.each([

@@ -257,7 +257,9 @@ function findsObjects(modalities: readonly string[] = [], formats: readonly stri
 
 /** Whether an error is about the one input, so that others may still be answered. */
 export function isAboutInput(error: unknown): boolean {
-  if (!(error instanceof ServerError)) return false
-  const { status, param } = error
-  return (status === 400 || status === 413) && /^(media|messages\[|input\[|file$)/.test(param ?? '')
+  if (!(error instanceof ServerError) || (error.status !== 400 && error.status !== 413)) return false
+  // The parameter of one that is too long is that of what it is asked.
+  return /^(media|messages\[|input\[|file$|frame$)/.test(error.param ?? '') || TOO_LONG.test(error.message)
 }
+
+const TOO_LONG = /\bexceeds? the context of\b/
