@@ -250,6 +250,12 @@ describe('boxes', () => {
     expect(await calibrate([place('marked'), '--json'])).toEqual(fromLines)
     await writeFile(place('coco.json'), JSON.stringify(toCoco(pictures, origin)))
     expect(await calibrate(['--coco', place('coco.json'), '--json'])).toEqual(fromLines)
+    // Programs on Windows begin texts with a mark.
+    for (const name of ['boxes.jsonl', 'coco.json', 'marked/0.txt']) {
+      await writeFile(place(name), `\ufeff${await readFile(place(name), 'utf8')}`)
+    }
+    expect(await calibrate([place('boxes.jsonl'), '--json'])).toEqual(fromLines)
+    expect(await calibrate([place('marked'), '--json'])).toEqual(fromLines)
     expect(await calibrate(['--coco', place('coco.json'), place('marked'), '--json'])).toEqual(fromLines)
   })
 
@@ -338,5 +344,8 @@ describe('boxes', () => {
     }
     await writeFile(place('bad.json'), '{"images": []}')
     expect((await calibrate(['--coco', place('bad.json')])).stderr).toContain(`${place('bad.json')}: 'images'`)
+    await writeFile(place('bad.json'), '{"images":\n[1 2]}')
+    const { stderr } = await calibrate(['--coco', place('bad.json')])
+    expect(stderr).toMatch(/bad\.json is not JSON: [^\n]*\(line 2 column 4\)\n$/)
   })
 })

@@ -1,12 +1,15 @@
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { mkdir, mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises'
-import { createServer } from 'node:http'
+import { createServer, type ServerResponse } from 'node:http'
+import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { text } from 'node:stream/consumers'
 import sharp from 'sharp'
+import { Agent, getGlobalDispatcher, setGlobalDispatcher } from 'undici'
 import { afterAll, beforeAll, beforeEach, describe, expect, onTestFinished, test } from 'vitest'
+import { LookoutClient } from '../src/client/client.ts'
 import { DEMONSTRATION_NOTE } from '../src/config/shipped-model.ts'
 import type { Work } from '../src/inference/contract/work.ts'
 import { internalError, invalidRequest } from '../src/lib/errors/errors.ts'
@@ -332,6 +335,29 @@ describe('chat with a server', () => {
     const run = await chat(['Hi there'], { LOOKOUT_URL: '', LOOKOUT_HOST: hostname, LOOKOUT_PORT: port })
     expect(run).toEqual({ code: 0, stdout: 'Hello there.\n', stderr: '' })
   })
+})
+
+test('an answer may take as long as the server takes, which is more than others wait for', async () => {
+  const held = Promise.withResolvers<ServerResponse>()
+  const slow = createServer((request, response) => {
+    if (request.url === '/v1/decisions') held.resolve(response)
+  }).listen(0, '127.0.0.1')
+  await once(slow, 'listening')
+  const dispatcher = getGlobalDispatcher()
+  setGlobalDispatcher(new Agent({ headersTimeout: 50, bodyTimeout: 50 }))
+  onTestFinished(() => {
+    setGlobalDispatcher(dispatcher)
+    slow.closeAllConnections()
+    slow.close()
+  })
+  const url = `http://127.0.0.1:${(slow.address() as AddressInfo).port}`
+  const answers = new LookoutClient({ url, key: null }).decide({})
+  const response = await Promise.race([held.promise, answers as Promise<never>])
+  // It is asked later, and has given up.
+  await expect(fetch(url)).rejects.toMatchObject({ cause: { code: 'UND_ERR_HEADERS_TIMEOUT' } })
+  response.write('{"answers": ')
+  response.end('[]}')
+  expect(await answers).toEqual([])
 })
 
 test('a server that has had too many requests is waited for, and no model is loaded', async () => {

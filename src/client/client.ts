@@ -1,4 +1,5 @@
 import { setTimeout as delay } from 'node:timers/promises'
+import type { Dispatcher } from 'undici'
 import type {
   DecisionAnswer,
   Detections,
@@ -276,7 +277,8 @@ export class LookoutClient {
       ...(this.#options.key === null ? {} : { authorization: `Bearer ${this.#options.key}` }),
     }
     await this.#hold(init)
-    const answering = fetch(this.url + path, { ...init, headers }).finally(() => this.#hold(init))
+    const dispatcher = await withoutTimeLimits()
+    const answering = fetch(this.url + path, { ...init, headers, dispatcher }).finally(() => this.#hold(init))
     const response = await answering.catch((error: unknown) => {
       init.signal?.throwIfAborted()
       throw new ServerError(`no server answers at ${this.url} (${causeOf(error)})`, { status: 0, isAway: true })
@@ -342,6 +344,14 @@ export class LookoutClient {
   #notLookout(status = 502, isAway = false): ServerError {
     return new ServerError(`the server at ${this.url} is not a Lookout server`, { status, isAway })
   }
+}
+
+/** Fetches as everything does, but waits for as long as a server may let models work: undici gives up after five minutes. */
+async function withoutTimeLimits(): Promise<Dispatcher> {
+  const { getGlobalDispatcher } = await import('undici')
+  return getGlobalDispatcher().compose((dispatch) => (options, handler) => {
+    return dispatch({ ...options, headersTimeout: 0, bodyTimeout: 0 }, handler)
+  })
 }
 
 function posted(body: object, signal: AbortSignal | undefined): RequestInit {

@@ -6,7 +6,6 @@ import { z } from 'zod'
 import { ConfigError } from '../../config/config.ts'
 import type { DetectedBox } from '../../exports/detected-picture.ts'
 import { yoloName } from '../../exports/yolo.ts'
-import { parseJsonOr } from '../../lib/json/parse-json.ts'
 import { openPicture, picturesIn } from '../asking/media.ts'
 import { readText } from '../options.ts'
 import type { ExampleLine } from './examples.ts'
@@ -80,7 +79,7 @@ const cocoSchema = z.looseObject({
  * @throws ConfigError
  */
 export async function readCoco(path: string, folder: string | null): Promise<readonly BoxExample[]> {
-  const { images, annotations, categories } = parsed(cocoSchema, parseJsonOr(await readText(path), null), path)
+  const { images, annotations, categories } = parsed(cocoSchema, toJson(await readText(path), path), path)
   const names = new Map(categories.map(({ id, name }) => [id, name]))
   const byImage = Map.groupBy(annotations, ({ image_id }) => image_id)
   const turn = inTurn([...new Set(names.values())])
@@ -204,6 +203,14 @@ function parsed<Output>(schema: z.ZodType<Output>, value: unknown, place: string
   const { path, message } = result.error.issues[0]!
   const where = path.length === 0 ? '' : `'${z.core.toDotPath(path)}': `
   throw new ConfigError(`${place}: ${where}${message.replace(/^Invalid input: /, '')}`)
+}
+
+function toJson(text: string, path: string): unknown {
+  try {
+    return JSON.parse(text)
+  } catch (error) {
+    throw new ConfigError(`${path} is not JSON: ${(error as Error).message.replace(/\s+/g, ' ')}`)
+  }
 }
 
 function safely(read: () => unknown): unknown {
