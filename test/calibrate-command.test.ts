@@ -259,6 +259,45 @@ describe('boxes', () => {
     expect(await calibrate(['--coco', place('coco.json'), place('marked'), '--json'])).toEqual(fromLines)
   })
 
+  test('from COCO whose boxes are on a copy in another size, or on the picture before EXIF turns it', async () => {
+    twoCats()
+    const origin = { asked: ['cat', 'dog'], model: null, version: null, date: new Date(0) }
+    const entry = (name: string, width: number, height: number, [left, top, right, bottom]: readonly number[]) => {
+      const box = { label: 'cat', left: left!, top: top!, right: right!, bottom: bottom! }
+      return { name, width, height, boxes: [box] }
+    }
+    const judge = async (entries: readonly ReturnType<typeof entry>[]) => {
+      await writeFile(place('other.json'), JSON.stringify(toCoco(entries, origin)))
+      return calibrate(['--coco', place('other.json')])
+    }
+    // The cat is where the model sees it: from 1/8 to 3/8 of the sides.
+    const entries = [entry('0.png', 32, 32, [4, 4, 12, 12])]
+    for (const [orientation, box] of [
+      [5, [12, 6, 36, 18]],
+      [6, [12, 30, 36, 42]],
+      [7, [60, 30, 84, 42]],
+      [8, [60, 6, 84, 18]],
+    ] as const) {
+      const name = `turned-${orientation}.jpg`
+      const white = { create: { width: 24, height: 12, channels: 3, background: 'white' } } as const
+      await sharp({ create: { width: 96, height: 48, channels: 3, background: 'black' } })
+        .composite([{ input: await sharp(white).png().toBuffer(), left: box[0], top: box[1] }])
+        .withMetadata({ orientation })
+        .toFile(place(name))
+      const cat = { left: 9, top: 18, width: 6, height: 12 }
+      expect(Math.min(...(await sharp(place(name)).autoOrient().extract(cat).raw().toBuffer()))).toBeGreaterThan(200)
+      const double = box.map((side) => 2 * side)
+      entries.push(entry(name, 96, 48, box), entry(name, 192, 96, double), entry(name, 48, 96, [6, 12, 18, 36]))
+    }
+    const all = await judge(entries)
+    expect(all).toMatchObject({ code: 0, stdout: expect.stringMatching(/^plain +26 +0\.500 /m) })
+    expect(await judge([entry('0.png', 64, 32, [8, 8, 24, 24])])).toEqual({
+      code: 1,
+      stdout: '',
+      stderr: `lookout: ${place('other.json')}: image 1: its boxes are on 64 x 32 pixels, but ${place('0.png')} has 64 x 64\n`,
+    })
+  })
+
   test('from YOLO data sets as others lay them out', async () => {
     twoCats()
     const fromLines = await calibrate([await examples(lines, 'boxes.jsonl'), '--json'])

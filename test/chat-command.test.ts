@@ -233,7 +233,7 @@ describe('chat with a server', () => {
     expect(await sharp(await readFile(place('out/a.png'))).metadata()).toMatchObject({ width: 400, height: 300 })
   })
 
-  test('an array of replies has its end, whatever the server fails at', async () => {
+  test('an array of replies has its end, also where the server fails', async () => {
     await mkdir(place('failing'))
     for (const name of ['1.png', '2.png', '3.png']) await writeFile(place(`failing/${name}`), await readFile(SHAPES))
     let asked = 0

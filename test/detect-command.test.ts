@@ -1,6 +1,6 @@
-import { mkdir, mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises'
+import { copyFile, mkdir, mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
-import { join, relative } from 'node:path'
+import { dirname, join, relative } from 'node:path'
 import sharp from 'sharp'
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
 import { internalError, invalidRequest } from '../src/lib/errors/errors.ts'
@@ -201,6 +201,16 @@ test('YOLO: labels of pictures within the folder are where Ultralytics looks for
   expect(run).toMatchObject({ code: 1, stderr: expect.stringMatching(/write into \S+roboflow instead\n$/) })
 })
 
+test.each([
+  ['a folder that ends with a dot', 'dots./1.png'],
+  ['a line break', 'dots/a\u2028b.png'],
+])('YOLO: a picture that Ultralytics would not find is named: %s', async (_, name) => {
+  await mkdir(place(`listed/${dirname(name)}`), { recursive: true })
+  const pictures = [await picture(`listed/${name}`, 9, 9), await picture('listed/2.png', 9, 9)]
+  const run = await detect([...pictures, 'cat', '--format', 'yolo', '-o', place('unlisted/')])
+  expect(run).toMatchObject({ code: 1, stdout: '', stderr: expect.stringMatching(/^lookout: --format yolo: .*listed/) })
+})
+
 test('YOLO and LabelMe: two pictures that differ in their ending alone are named', async () => {
   const [first, second] = [await picture('same.png', 9, 9), await picture('same.jpg', 9, 9)]
   for (const [format, file] of [
@@ -292,6 +302,15 @@ test('a damaged picture in a folder leaves the others their results', async () =
   expect(run.stderr).toMatch(
     /^lookout: \S+b\.png[^\n]* damaged[^\n]*\nlookout: 1 of 3 pictures could not be searched\n$/,
   )
+})
+
+test('a file whose name is not UTF-8 is said to have such a name', async () => {
+  await mkdir(place('latin'))
+  const good = await picture('latin/a.png', 60, 40)
+  await copyFile(good, Buffer.concat([Buffer.from(place('latin/caf')), Buffer.from([0xe9]), Buffer.from('.png')]))
+  const run = await detect([place('latin'), 'cat', '--json'])
+  expect(run).toMatchObject({ code: 1, stderr: expect.stringMatching(/png cannot be read: its name is not UTF-8\n/) })
+  expect(JSON.parse(run.stdout)).toHaveLength(1)
 })
 
 test('a picture that the server fails at costs no other its results, nor does an error that is about all', async () => {

@@ -295,7 +295,14 @@ async function readHead(path: string): Promise<Uint8Array> {
 }
 
 function unreadable(path: string, error: unknown): MediaError {
-  return new MediaError(`${path} cannot be read: ${(error as NodeJS.ErrnoException).code ?? error}`)
+  const { code } = error as NodeJS.ErrnoException
+  const reason = code === 'ENOENT' && isNoUtf8(path) ? 'its name is not UTF-8' : (code ?? error)
+  return new MediaError(`${path} cannot be read: ${reason}`)
+}
+
+/** Names have bytes of any kind, for which Node writes this character. */
+export function isNoUtf8(path: string): boolean {
+  return path.includes('\ufffd')
 }
 
 function kindOf(type: MediaType | null): MediaKind | null {
