@@ -110,7 +110,7 @@ async function ask(args: readonly string[]): Promise<void> {
     if (isFolder && !values.json) await print(`${index === 0 ? '' : '\n'}${question.name}:\n`)
     await using chat = await startChat(opened.client, media, { model, ...body }, values.system)
     if (isDialogue) {
-      return converse(chat, live!, async ({ content }) => {
+      return await converse(chat, live!, async ({ content }) => {
         const annotations = annotationsIn(content, media)
         // Most questions are not about places: the last drawing stays.
         if (drawing && annotations.length > 0) await draw(media, annotations, drawing(index, media), palette)
@@ -125,7 +125,7 @@ async function ask(args: readonly string[]): Promise<void> {
     }
     if (drawing) await draw(media, annotations, drawing(index, media), palette)
   }
-  if (!isFolder) return askOne(questions[0]!, 0)
+  if (!isFolder) return await askOne(questions[0]!, 0)
   const failure = await eachOf(questions, 'pictures could not be asked about', askOne)
   array?.end()
   if (failure !== null) throw failure
