@@ -7,6 +7,7 @@ import { toCoco } from '../src/exports/coco.ts'
 import { toYolo } from '../src/exports/yolo.ts'
 import { cannotRead } from '../src/inference/contract/cannot-read.ts'
 import type { ReadQuestion } from '../src/inference/contract/work.ts'
+import { internalError } from '../src/lib/errors/errors.ts'
 import { changedCard, type TemporaryCard } from './support/changed-card.ts'
 import { type Outcome, outcomeOf, startLookout } from './support/command-line.ts'
 import { jsonOf, KEY, startTestServer, type TestServer } from './support/server.ts'
@@ -104,6 +105,22 @@ test('a folder, and a table with what belongs into the card', async () => {
   )
   expect(run.stdout).toMatch(/"decision": \{"temperature":\{"score":[\d.]+\}\}\n$/)
   expect(run.stderr).toBe('lookout: 2 examples of type score are few: a few hundred are better\n')
+})
+
+test('a file that the server fails at is left out', async () => {
+  let reads = 0
+  server.engine.script = {
+    read: sureOf({ 'Yes.': 0.98, 'No.': 0.02 }),
+    get readRefusal() {
+      return reads++ === 0 ? internalError(new Error('broken')) : undefined
+    },
+  }
+  const run = await calibrate([await examples(asked({}, true, false, 8)), '--json'])
+  expect(run).toMatchObject({
+    code: 1,
+    stderr: expect.stringMatching(/\d\.png: .*\n.*20 of 200 questions got no answer/),
+  })
+  expect(JSON.parse(run.stdout).types.predicate.before.questions).toBe(180)
 })
 
 test('draws a reliability diagram of questions', async () => {
@@ -233,7 +250,52 @@ describe('boxes', () => {
     expect(await calibrate([place('marked'), '--json'])).toEqual(fromLines)
     await writeFile(place('coco.json'), JSON.stringify(toCoco(pictures, origin)))
     expect(await calibrate(['--coco', place('coco.json'), '--json'])).toEqual(fromLines)
+    // Programs on Windows begin texts with a mark.
+    for (const name of ['boxes.jsonl', 'coco.json', 'marked/0.txt']) {
+      await writeFile(place(name), `\ufeff${await readFile(place(name), 'utf8')}`)
+    }
+    expect(await calibrate([place('boxes.jsonl'), '--json'])).toEqual(fromLines)
+    expect(await calibrate([place('marked'), '--json'])).toEqual(fromLines)
     expect(await calibrate(['--coco', place('coco.json'), place('marked'), '--json'])).toEqual(fromLines)
+  })
+
+  test('from COCO whose boxes are on a copy in another size, or on the picture before EXIF turns it', async () => {
+    twoCats()
+    const origin = { asked: ['cat', 'dog'], model: null, version: null, date: new Date(0) }
+    const entry = (name: string, width: number, height: number, [left, top, right, bottom]: readonly number[]) => {
+      const box = { label: 'cat', left: left!, top: top!, right: right!, bottom: bottom! }
+      return { name, width, height, boxes: [box] }
+    }
+    const judge = async (entries: readonly ReturnType<typeof entry>[]) => {
+      await writeFile(place('other.json'), JSON.stringify(toCoco(entries, origin)))
+      return calibrate(['--coco', place('other.json')])
+    }
+    // The cat is where the model sees it: from 1/8 to 3/8 of the sides.
+    const entries = [entry('0.png', 32, 32, [4, 4, 12, 12])]
+    for (const [orientation, box] of [
+      [5, [12, 6, 36, 18]],
+      [6, [12, 30, 36, 42]],
+      [7, [60, 30, 84, 42]],
+      [8, [60, 6, 84, 18]],
+    ] as const) {
+      const name = `turned-${orientation}.jpg`
+      const white = { create: { width: 24, height: 12, channels: 3, background: 'white' } } as const
+      await sharp({ create: { width: 96, height: 48, channels: 3, background: 'black' } })
+        .composite([{ input: await sharp(white).png().toBuffer(), left: box[0], top: box[1] }])
+        .withMetadata({ orientation })
+        .toFile(place(name))
+      const cat = { left: 9, top: 18, width: 6, height: 12 }
+      expect(Math.min(...(await sharp(place(name)).autoOrient().extract(cat).raw().toBuffer()))).toBeGreaterThan(200)
+      const double = box.map((side) => 2 * side)
+      entries.push(entry(name, 96, 48, box), entry(name, 192, 96, double), entry(name, 48, 96, [6, 12, 18, 36]))
+    }
+    const all = await judge(entries)
+    expect(all).toMatchObject({ code: 0, stdout: expect.stringMatching(/^plain +26 +0\.500 /m) })
+    expect(await judge([entry('0.png', 64, 32, [8, 8, 24, 24])])).toEqual({
+      code: 1,
+      stdout: '',
+      stderr: `lookout: ${place('other.json')}: image 1: its boxes are on 64 x 32 pixels, but ${place('0.png')} has 64 x 64\n`,
+    })
   })
 
   test('from YOLO data sets as others lay them out', async () => {
@@ -321,5 +383,8 @@ describe('boxes', () => {
     }
     await writeFile(place('bad.json'), '{"images": []}')
     expect((await calibrate(['--coco', place('bad.json')])).stderr).toContain(`${place('bad.json')}: 'images'`)
+    await writeFile(place('bad.json'), '{"images":\n[1 2]}')
+    const { stderr } = await calibrate(['--coco', place('bad.json')])
+    expect(stderr).toMatch(/bad\.json is not JSON: [^\n]*\(line 2 column 4\)\n$/)
   })
 })

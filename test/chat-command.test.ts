@@ -1,14 +1,18 @@
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { mkdir, mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises'
-import { createServer } from 'node:http'
+import { createServer, type ServerResponse } from 'node:http'
+import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { text } from 'node:stream/consumers'
 import sharp from 'sharp'
+import { Agent, getGlobalDispatcher, setGlobalDispatcher } from 'undici'
 import { afterAll, beforeAll, beforeEach, describe, expect, onTestFinished, test } from 'vitest'
+import { LookoutClient } from '../src/client/client.ts'
 import { DEMONSTRATION_NOTE } from '../src/config/shipped-model.ts'
 import type { Work } from '../src/inference/contract/work.ts'
+import { internalError, invalidRequest } from '../src/lib/errors/errors.ts'
 import { bareEnvironment, type Outcome, outcomeOf, startLookout } from './support/command-line.ts'
 import { ModelStore } from './support/model-store.ts'
 import { makePdf } from './support/pdf.ts'
@@ -42,6 +46,18 @@ function chat(args: readonly string[], { input = '', ...environment }: Record<st
 /** The texts of a prompt; `*` for each picture or sound. */
 function promptOf({ prefix, branches: [branch] }: Work): string {
   return [...prefix, ...branch!.suffix].map((part) => (part.type === 'text' ? part.text : '*')).join('')
+}
+
+/** A picture that does not fit into a request: zeros behind its end make it large. */
+async function largePicture(name: string): Promise<string> {
+  await writeFile(place(name), Buffer.concat([await readFile(SHAPES), Buffer.alloc(12 * 2 ** 20)]))
+  return place(name)
+}
+
+/** Which of the server's files have a name: other tests have files of their own meanwhile. */
+async function stored(name: string): Promise<string[]> {
+  const files = (await (await server.get('/v1/files')).json()) as { data: { filename: string }[] }
+  return files.data.map(({ filename }) => filename).filter((filename) => filename === name)
 }
 
 describe('chat with a server', () => {
@@ -217,18 +233,47 @@ describe('chat with a server', () => {
     expect(await sharp(await readFile(place('out/a.png'))).metadata()).toMatchObject({ width: 400, height: 300 })
   })
 
+  test('an array of replies has its end, also where the server fails', async () => {
+    await mkdir(place('failing'))
+    for (const name of ['1.png', '2.png', '3.png']) await writeFile(place(`failing/${name}`), await readFile(SHAPES))
+    let asked = 0
+    const errors = [undefined, internalError(new Error('broken')), undefined]
+    server.engine.script = { texts: ['Hello'], refusal: () => errors[asked++] }
+    const one = await chat([place('failing'), 'What?', '--json'])
+    expect(one.stderr).toMatch(/2\.png: Internal error\nlookout: 1 of 3 pictures could not be asked about\n$/)
+    expect(JSON.parse(one.stdout)).toHaveLength(2)
+    asked = 0
+    errors[1] = invalidRequest('Gone', 'model')
+    const all = await chat([place('failing'), 'What?', '--json'])
+    expect(all).toMatchObject({ code: 1, stderr: `lookout: ${place('failing/2.png')}: Gone (1 of 3 are done)\n` })
+    expect(JSON.parse(all.stdout)).toHaveLength(1)
+  })
+
   test('what does not fit into a request is uploaded, and removed afterwards', async () => {
-    const noise = Buffer.alloc(2400 * 2400 * 3)
-    for (let i = 0, state = 1; i < noise.length; i++) {
-      state = (Math.imul(state, 1_664_525) + 1_013_904_223) >>> 0
-      noise[i] = state >>> 24
-    }
-    const raw = { width: 2400, height: 2400, channels: 3 } as const
-    await writeFile(place('large.png'), await sharp(noise, { raw }).png({ compressionLevel: 0 }).toBuffer())
-    expect(await chat([place('large.png'), 'What?'])).toMatchObject({ code: 0, stdout: 'Hello there.\n' })
-    // Other tests have files of their own meanwhile.
-    const files = (await (await server.get('/v1/files')).json()) as { data: { filename: string }[] }
-    expect(files.data.filter(({ filename }) => filename === 'large.png')).toEqual([])
+    const large = await largePicture('large.png')
+    expect(await chat([large, 'What?'])).toMatchObject({ code: 0, stdout: 'Hello there.\n' })
+    expect(await stored('large.png')).toEqual([])
+  })
+
+  test.each<[string, (picture: string) => readonly string[]]>([
+    ['chat', (picture) => ['chat', picture, 'What?']],
+    ['detect', (picture) => ['detect', picture, 'cat']],
+    ['decide', (picture) => ['decide', picture, 'Is it?']],
+    ['batch', (picture) => ['batch', picture, '--ask', 'What?', '-o', `${picture}.csv`]],
+    ['calibrate', (picture) => ['calibrate', `${picture}.jsonl`]],
+  ])('Ctrl-C while %s waits removes what it has uploaded', async (command, words) => {
+    const name = `${command}-large.png`
+    const large = await largePicture(name)
+    await writeFile(`${large}.jsonl`, JSON.stringify({ file: name, instructions: 'Is it?', answer: true }))
+    server.engine.script = { texts: ['Hello'], endless: true, delayMs: 50, begins: new Promise(() => {}) }
+    server.engine.readWorks.length = 0
+    const child = startLookout(words(large), { LOOKOUT_URL: server.url, LOOKOUT_API_KEY: KEY })
+    const ended = outcomeOf(child)
+    await expect.poll(() => server.engine.works.length + server.engine.readWorks.length).toBe(1)
+    expect(await stored(name)).toEqual([name])
+    child.kill('SIGINT')
+    expect((await ended).code).toBe(130)
+    expect(await stored(name)).toEqual([])
   })
 
   test('takes a PDF, whose pages its places name', async () => {
@@ -290,6 +335,29 @@ describe('chat with a server', () => {
     const run = await chat(['Hi there'], { LOOKOUT_URL: '', LOOKOUT_HOST: hostname, LOOKOUT_PORT: port })
     expect(run).toEqual({ code: 0, stdout: 'Hello there.\n', stderr: '' })
   })
+})
+
+test('an answer may take as long as the server takes, which is more than others wait for', async () => {
+  const held = Promise.withResolvers<ServerResponse>()
+  const slow = createServer((request, response) => {
+    if (request.url === '/v1/decisions') held.resolve(response)
+  }).listen(0, '127.0.0.1')
+  await once(slow, 'listening')
+  const dispatcher = getGlobalDispatcher()
+  setGlobalDispatcher(new Agent({ headersTimeout: 50, bodyTimeout: 50 }))
+  onTestFinished(() => {
+    setGlobalDispatcher(dispatcher)
+    slow.closeAllConnections()
+    slow.close()
+  })
+  const url = `http://127.0.0.1:${(slow.address() as AddressInfo).port}`
+  const answers = new LookoutClient({ url, key: null }).decide({})
+  const response = await Promise.race([held.promise, answers as Promise<never>])
+  // It is asked later, and has given up.
+  await expect(fetch(url)).rejects.toMatchObject({ cause: { code: 'UND_ERR_HEADERS_TIMEOUT' } })
+  response.write('{"answers": ')
+  response.end('[]}')
+  expect(await answers).toEqual([])
 })
 
 test('a server that has had too many requests is waited for, and no model is loaded', async () => {

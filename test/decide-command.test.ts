@@ -2,10 +2,11 @@ import { mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import sharp from 'sharp'
-import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest'
+import { afterAll, beforeAll, beforeEach, expect, onTestFinished, test } from 'vitest'
 import type { ReadQuestion } from '../src/inference/contract/work.ts'
 import { type TemporaryCard, uncalibratedCard } from './support/changed-card.ts'
 import { type Outcome, outcomeOf, startLookout } from './support/command-line.ts'
+import { FakeEngine } from './support/fake-engine.ts'
 import { KEY, startTestServer, type TestServer } from './support/server.ts'
 
 let server: TestServer
@@ -169,4 +170,33 @@ test('when one of several pictures is broken, the others are decided on', async 
   expect(run.code).toBe(1)
   expect(JSON.parse(run.stdout)).toHaveLength(1)
   expect(run.stderr).toContain('1 of 2 files')
+})
+
+test('what is too long for the model is named, and the others are decided on', async () => {
+  const engine = new FakeEngine({ contextTokens: 200 })
+  engine.countTokens = async (parts) =>
+    parts.some((part) => part.type === 'image' && part.image.width > part.image.height) ? 500 : 10
+  const other = await startTestServer({ engine })
+  onTestFinished(() => other.close())
+  await mkdir(place('sizes'))
+  await picture('sizes/a.png')
+  await picture('sizes/b.png', 128)
+  await picture('sizes/c.png')
+  const file = await questions('there: Is it?', 'sizes.yaml')
+  const inSizes = (...words: string[]) =>
+    outcomeOf(startLookout(words, { LOOKOUT_URL: other.url, LOOKOUT_API_KEY: KEY }))
+  const run = await inSizes('decide', place('sizes'), file, '--json')
+  const named = /^lookout: \S+b\.png: The prompt of \d+ tokens exceeds the context of 200 tokens\nlookout: 1 of 3 files/
+  expect(run).toMatchObject({ code: 1, stderr: expect.stringMatching(named) })
+  expect(JSON.parse(run.stdout)).toHaveLength(2)
+  const asked = ['--ask', 'Is it?', '-o', place('sizes.csv')]
+  for (const words of [
+    ['chat', place('sizes'), 'Is it?'],
+    ['batch', place('sizes'), ...asked],
+  ]) {
+    expect(await inSizes(...words)).toMatchObject({
+      code: 1,
+      stderr: expect.stringMatching(/b\.png: .* exceeds? the.*\n.*1 of 3/),
+    })
+  }
 })

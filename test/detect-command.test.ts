@@ -1,8 +1,9 @@
-import { mkdir, mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises'
+import { copyFile, mkdir, mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
-import { join, relative } from 'node:path'
+import { dirname, join, relative } from 'node:path'
 import sharp from 'sharp'
-import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
+import { internalError, invalidRequest } from '../src/lib/errors/errors.ts'
 import { type TemporaryCard, uncalibratedCard } from './support/changed-card.ts'
 import { type Outcome, outcomeOf, startLookout } from './support/command-line.ts'
 import { KEY, startTestServer, type TestServer } from './support/server.ts'
@@ -200,6 +201,16 @@ test('YOLO: labels of pictures within the folder are where Ultralytics looks for
   expect(run).toMatchObject({ code: 1, stderr: expect.stringMatching(/write into \S+roboflow instead\n$/) })
 })
 
+test.each([
+  ['a folder that ends with a dot', 'dots./1.png'],
+  ['a line break', 'dots/a\u2028b.png'],
+])('YOLO: a picture that Ultralytics would not find is named: %s', async (_, name) => {
+  await mkdir(place(`listed/${dirname(name)}`), { recursive: true })
+  const pictures = [await picture(`listed/${name}`, 9, 9), await picture('listed/2.png', 9, 9)]
+  const run = await detect([...pictures, 'cat', '--format', 'yolo', '-o', place('unlisted/')])
+  expect(run).toMatchObject({ code: 1, stdout: '', stderr: expect.stringMatching(/^lookout: --format yolo: .*listed/) })
+})
+
 test('YOLO and LabelMe: two pictures that differ in their ending alone are named', async () => {
   const [first, second] = [await picture('same.png', 9, 9), await picture('same.jpg', 9, 9)]
   for (const [format, file] of [
@@ -291,6 +302,49 @@ test('a damaged picture in a folder leaves the others their results', async () =
   expect(run.stderr).toMatch(
     /^lookout: \S+b\.png[^\n]* damaged[^\n]*\nlookout: 1 of 3 pictures could not be searched\n$/,
   )
+})
+
+test('a file whose name is not UTF-8 is said to have such a name', async () => {
+  await mkdir(place('latin'))
+  const good = await picture('latin/a.png', 60, 40)
+  await copyFile(good, Buffer.concat([Buffer.from(place('latin/caf')), Buffer.from([0xe9]), Buffer.from('.png')]))
+  const run = await detect([place('latin'), 'cat', '--json'])
+  expect(run).toMatchObject({ code: 1, stderr: expect.stringMatching(/png cannot be read: its name is not UTF-8\n/) })
+  expect(JSON.parse(run.stdout)).toHaveLength(1)
+})
+
+test('a picture that the server fails at costs no other its results, nor does an error that is about all', async () => {
+  await mkdir(place('faults'))
+  const names = ['1.png', '2.png', '3.png', '4.png', '5.png', '6.png', '7.png']
+  for (const name of names) await picture(`faults/${name}`, 60, 40)
+  const { script } = server.engine
+  onTestFinished(() => {
+    server.engine.script = script
+  })
+  const failing = (errorAt: (asked: number) => Error | undefined) => {
+    let asked = 0
+    server.engine.script = { ...script, refusal: () => errorAt(++asked) }
+    return detect([place('faults'), 'cat', '--json'])
+  }
+  const filesIn = ({ stdout }: Outcome) => JSON.parse(stdout).map(({ file }: { file: string }) => file)
+  const broken = internalError(new Error('broken'))
+  const second = await failing((asked) => (asked === 2 ? broken : undefined))
+  expect(second).toMatchObject({
+    code: 1,
+    stderr: expect.stringMatching(/2\.png: Internal error\nlookout: 1 of 7 pictures could not be searched\n$/),
+  })
+  expect(filesIn(second)).toEqual(names.filter((name) => name !== '2.png').map((name) => place(`faults/${name}`)))
+  const most = await failing((asked) => (asked > 1 ? broken : undefined))
+  expect(most).toMatchObject({
+    code: 1,
+    stderr: expect.stringMatching(/5\.png: Internal error\nlookout: \S+6\.png: Internal error \(1 of 7 are done\)\n$/),
+  })
+  expect(filesIn(most)).toEqual([place('faults/1.png')])
+  const gone = await failing((asked) => (asked > 2 ? invalidRequest('Gone', 'model') : undefined))
+  expect(gone).toMatchObject({ code: 1, stderr: `lookout: ${place('faults/3.png')}: Gone (2 of 7 are done)\n` })
+  expect(filesIn(gone)).toHaveLength(2)
+  const never = await failing(() => invalidRequest('Gone', 'model'))
+  expect(never).toEqual({ code: 1, stdout: '', stderr: 'lookout: Gone\n' })
 })
 
 test.each([

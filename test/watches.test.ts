@@ -573,6 +573,13 @@ describe('watches', () => {
     expect(image.width / image.height).toBeLessThan(1)
     const noRegion = await run('lamp: {instructions: Is it on?}', '--region', '0,0.5,1')
     expect([noRegion.code, noRegion.stderr]).toEqual([1, expect.stringMatching(/--region: expected TOP,LEFT/)])
+    await writeFile(join(folder, '0.jpg'), dark.subarray(0, 100))
+    await writeFile(join(folder, '1.png'), bright.subarray(0, bright.length - 30))
+    const damaged = await run('lamp: {instructions: Is it on?, event: {for_seconds: 0}}')
+    expect([damaged.code, damaged.stderr]).toEqual([
+      1,
+      expect.stringMatching(/0\.jpg .*\n.*1\.png.*\n.*\n.*2 of 4 pictures could not be/),
+    ])
     const wrong = await run('lamp: {instructions: Is it on?, event: {above: 0.3}}')
     expect([wrong.code, wrong.stderr]).toEqual([
       1,

@@ -1,4 +1,5 @@
 import { setTimeout as delay } from 'node:timers/promises'
+import type { Dispatcher } from 'undici'
 import type {
   DecisionAnswer,
   Detections,
@@ -28,6 +29,8 @@ export interface ClientOptions {
   readonly onWait?: (reason: string) => void
   /** Called once with why the places that the model writes cannot be relied on. */
   readonly onWarning?: (warning: string) => void
+  /** Fires when the process is about to end: then requests but for deletions are never answered. */
+  readonly parting?: AbortSignal | null
   /** Called with the media that the model did not get, and the parts of schemas that have no effect. */
   readonly onNote?: (note: string) => void
 }
@@ -38,6 +41,7 @@ const DEFAULTS = {
   mostWait: MOST_WAIT_S,
   hasAnswered: false,
   waitsForRestart: false,
+  parting: null,
   onWait: () => {},
   onWarning: () => {},
   onNote: () => {},
@@ -272,7 +276,10 @@ export class LookoutClient {
       ...(this.#options.priority === null ? {} : { 'x-lookout-priority': this.#options.priority }),
       ...(this.#options.key === null ? {} : { authorization: `Bearer ${this.#options.key}` }),
     }
-    const response = await fetch(this.url + path, { ...init, headers }).catch((error: unknown) => {
+    await this.#hold(init)
+    const dispatcher = await withoutTimeLimits()
+    const answering = fetch(this.url + path, { ...init, headers, dispatcher }).finally(() => this.#hold(init))
+    const response = await answering.catch((error: unknown) => {
       init.signal?.throwIfAborted()
       throw new ServerError(`no server answers at ${this.url} (${causeOf(error)})`, { status: 0, isAway: true })
     })
@@ -285,6 +292,11 @@ export class LookoutClient {
     const ignored = response.headers.get('x-lookout-ignored-keywords')
     if (ignored !== null) this.#options.onNote(`these keywords of the JSON schema have no effect: ${ignored}`)
     return response
+  }
+
+  /** Waits for the process to end if it is about to: else it would upload the next file, or say that the last one is gone. */
+  async #hold({ method }: RequestInit): Promise<void> {
+    if (this.#options.parting?.aborted && method !== 'DELETE') await new Promise(() => {})
   }
 
   #bodyOf(response: Response, signal: AbortSignal | undefined): AsyncIterable<Uint8Array> {
@@ -332,6 +344,14 @@ export class LookoutClient {
   #notLookout(status = 502, isAway = false): ServerError {
     return new ServerError(`the server at ${this.url} is not a Lookout server`, { status, isAway })
   }
+}
+
+/** Fetches as everything does, but waits for as long as a server may let models work: undici gives up after five minutes. */
+async function withoutTimeLimits(): Promise<Dispatcher> {
+  const { getGlobalDispatcher } = await import('undici')
+  return getGlobalDispatcher().compose((dispatch) => (options, handler) => {
+    return dispatch({ ...options, headersTimeout: 0, bodyTimeout: 0 }, handler)
+  })
 }
 
 function posted(body: object, signal: AbortSignal | undefined): RequestInit {

@@ -17,7 +17,7 @@ import {
 import { openPicture, picturesIn, sendMedia } from './asking/media.ts'
 import { readNumber } from './asking/numbers.ts'
 import { checkWritable, keepOriginals, writeWhole } from './asking/targets.ts'
-import { findModel } from './asking/words.ts'
+import { findModel, noFile } from './asking/words.ts'
 import { compareResults } from './batching/compare-results.ts'
 import { type Input, openJournal } from './batching/journal.ts'
 import { openRequests } from './batching/request-file.ts'
@@ -244,7 +244,7 @@ async function collect(words: readonly string[]): Promise<readonly Input[]> {
     else if (entry !== null) files.push(word)
     else {
       const found = /[*?[{]/.test(word) ? await matching(word) : []
-      if (found.length === 0) throw new ConfigError(`there is no file '${word}'`)
+      if (found.length === 0) throw noFile(word)
       files.push(...found.sort(new Intl.Collator('en', { numeric: true }).compare))
     }
   }

@@ -4,7 +4,7 @@ import { ConfigError } from '../config/config.ts'
 import { Palette } from '../drawing/palette.ts'
 import type { MediaKind } from '../media/media-type.ts'
 import { CONNECTION_HELP, CONNECTION_OPTIONS, chosenModel, findPlace } from './asking/connection.ts'
-import { faultOf } from './asking/inputs.ts'
+import { eachOf } from './asking/inputs.ts'
 import { type Medium, openMedium, picturesIn, readStandardInput } from './asking/media.ts'
 import { type PageWish, readNumber, readPage } from './asking/numbers.ts'
 import { annotationsIn, type ReplyAnnotation } from './asking/reply-annotations.ts'
@@ -16,7 +16,6 @@ import { draw, planDrawing, type Question } from './chatting/drawing.ts'
 import type { Command } from './command.ts'
 import { readChoice, readOptions } from './options.ts'
 import { JsonArray } from './output.ts'
-import { warn } from './warn.ts'
 
 const EFFORTS = ['none', 'minimal', 'low', 'medium', 'high'] as const
 const FORMATS = { points: 'point', boxes: 'box', polygons: 'polygon', clips: 'clip' } as const
@@ -106,36 +105,30 @@ async function ask(args: readonly string[]): Promise<void> {
   const array = values.json && isFolder ? new JsonArray() : null
   const palette = new Palette()
   const live = values.json ? null : { showsThoughts: !values['hide-thoughts'] && process.stderr.isTTY }
-  let failures = 0
-  for (const [index, question] of questions.entries()) {
-    try {
-      const media = await question.open()
-      if (isFolder && !values.json) await print(`${index === 0 ? '' : '\n'}${question.name}:\n`)
-      await using chat = await startChat(opened.client, media, { model, ...body }, values.system)
-      if (isDialogue) {
-        await converse(chat, live!, async ({ content }) => {
-          const annotations = annotationsIn(content, media)
-          // Most questions are not about places: the last drawing stays.
-          if (drawing && annotations.length > 0) await draw(media, annotations, drawing(index, media), palette)
-        })
-        continue
-      }
-      const reply = await chat.ask(asked, live)
-      const annotations = annotationsIn(reply.content, media)
-      if (values.json) {
-        const result = toJson(model, media, reply, annotations)
-        if (array) array.write([result])
-        else await print(`${JSON.stringify(result, null, 2)}\n`)
-      }
-      if (drawing) await draw(media, annotations, drawing(index, media), palette)
-    } catch (error) {
-      if (!isFolder) throw error
-      warn(faultOf(error, question.name))
-      failures++
+  const askOne = async (question: Question, index: number) => {
+    const media = await question.open()
+    if (isFolder && !values.json) await print(`${index === 0 ? '' : '\n'}${question.name}:\n`)
+    await using chat = await startChat(opened.client, media, { model, ...body }, values.system)
+    if (isDialogue) {
+      return await converse(chat, live!, async ({ content }) => {
+        const annotations = annotationsIn(content, media)
+        // Most questions are not about places: the last drawing stays.
+        if (drawing && annotations.length > 0) await draw(media, annotations, drawing(index, media), palette)
+      })
     }
+    const reply = await chat.ask(asked, live)
+    const annotations = annotationsIn(reply.content, media)
+    if (values.json) {
+      const result = toJson(model, media, reply, annotations)
+      if (array) array.write([result])
+      else await print(`${JSON.stringify(result, null, 2)}\n`)
+    }
+    if (drawing) await draw(media, annotations, drawing(index, media), palette)
   }
+  if (!isFolder) return await askOne(questions[0]!, 0)
+  const failure = await eachOf(questions, 'pictures could not be asked about', askOne)
   array?.end()
-  if (failures > 0) throw new ConfigError(`${failures} of ${questions.length} pictures could not be asked about`)
+  if (failure !== null) throw failure
 }
 
 async function collect(words: readonly string[], text: string | null, page: PageWish) {

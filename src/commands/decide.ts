@@ -6,6 +6,7 @@ import {
   CONNECTION_OPTIONS,
   chosenModel,
   findPlace,
+  isAboutInput,
   readWait,
   WAIT_HELP,
   WAIT_OPTION,
@@ -81,9 +82,10 @@ async function answer(args: readonly string[]): Promise<void> {
 
   await using opened = await place.open(model)
   const results: Decided[] = []
-  const failures = await askEach(inputs, async (input) => {
+  const failure = await askEach(inputs, 'files could not be decided on', async (input) => {
     const decided = await decideOne(opened.client, input, { model, questions: asked.questions }).catch((error) => {
-      const inFile = error instanceof ServerError && error.param !== null ? asked.placeOf(error.param) : null
+      const isInFile = error instanceof ServerError && error.param !== null && !isAboutInput(error)
+      const inFile = isInFile ? asked.placeOf(error.param!) : null
       throw inFile === null ? error : new ConfigError(`${inFile}: ${error.message}`)
     })
     results.push(decided)
@@ -92,7 +94,7 @@ async function answer(args: readonly string[]): Promise<void> {
   const text = shown(results, asked, format)
   if (target === null) await print(text)
   else await writeWhole(target.path, text)
-  if (failures > 0) throw new ConfigError(`${failures} of ${inputs.inputs.length} files could not be decided on`)
+  if (failure !== null) throw failure
 }
 
 function readFormat(given: string | undefined, json: boolean, ending: 'json' | 'csv' | null): Format {

@@ -140,7 +140,7 @@ async function search(args: readonly string[]): Promise<void> {
   const results: SearchedPicture[] = []
   const palette = new Palette()
   for (const category of categories) palette.of(category)
-  const failures = await askEach(collected, async (input, index) => {
+  const failure = await askEach(collected, 'pictures could not be searched', async (input, index) => {
     const { picture, ...found } = await searchOne(opened.client, input, options)
     results.push({ ...found, ...picture.size })
     const drawing = drawings[index]
@@ -152,7 +152,7 @@ async function search(args: readonly string[]): Promise<void> {
   if (writeLabels !== null) await writeLabels(results, origin)
   else await report(results, names, origin, outputs)
   noteUncalibrated(results)
-  if (failures > 0) throw new ConfigError(`${failures} of ${inputs.length} pictures could not be searched`)
+  if (failure !== null) throw failure
 }
 
 /** Options that do not go with tracks. */

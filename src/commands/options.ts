@@ -53,11 +53,12 @@ function joinNegatives(args: readonly string[]): string[] {
   return joined
 }
 
-/** A small file that an option or an operand names. @throws ConfigError */
-export function readText(path: string): Promise<string> {
-  return readFile(path, 'utf8').catch((error: NodeJS.ErrnoException) => {
+/** A small file that an option or an operand names, without the mark that programs on Windows begin it with. @throws ConfigError */
+export async function readText(path: string): Promise<string> {
+  const text = await readFile(path, 'utf8').catch((error: NodeJS.ErrnoException) => {
     throw new ConfigError(`${path} cannot be read: ${error.code}`)
   })
+  return text.replace(/^\ufeff/, '')
 }
 
 /** `a, b or c`. */

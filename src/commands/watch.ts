@@ -17,6 +17,7 @@ import {
   WAIT_HELP,
   WAIT_OPTION,
 } from './asking/connection.ts'
+import { eachOf } from './asking/inputs.ts'
 import { openMedium, picturesIn } from './asking/media.ts'
 import { readNumber } from './asking/numbers.ts'
 import { note, print } from './asking/screen.ts'
@@ -155,17 +156,20 @@ interface Pushing extends Following {
 async function pushAll(client: LookoutClient, { id, pictures, fps, json, signal }: Pushing): Promise<void> {
   const started = performance.now()
   let last = 0
-  for (const [index, picture] of pictures.entries()) {
+  const inputs = pictures.map((name) => ({ name }))
+  const failure = await eachOf(inputs, 'pictures could not be looked at', async ({ name }, index) => {
     const due = started + (index * 1000) / fps
     await delay(Math.max(0, due - performance.now()), undefined, { signal })
-    const medium = await openMedium(picture)
+    const medium = await openMedium(name)
     const events = await client.pushFrame(id, await medium.blob(), last)
     for (const event of events) {
       last = event.data.seq
-      await printEvent(event, json, picture)
+      await printEvent(event, json, name)
     }
-  }
+  })
+  signal.throwIfAborted()
   note(`${pictures.length} pictures, ${last} ${last === 1 ? 'event' : 'events'}`)
+  if (failure !== null) throw failure
 }
 
 /** A question in a list may have no name; a watch needs one. */

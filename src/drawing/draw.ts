@@ -47,6 +47,11 @@ export async function pictureSize(picture: Uint8Array): Promise<Size> {
   return autoOrient
 }
 
+/** The EXIF orientation by which an upright picture was turned or mirrored: 1 to 8. */
+export async function pictureOrientation(picture: Uint8Array): Promise<number> {
+  return (await sharp(picture).metadata()).orientation ?? 1
+}
+
 async function overlay(marks: readonly Mark[], size: Size, palette: Palette): Promise<string> {
   const scale = Math.sqrt(size.width * size.height)
   // A narrow strip has many pixels and yet no room.

@@ -13,7 +13,7 @@ import { readKnownCards } from '../models/known-models.ts'
 import { NO_MODEL } from '../models/no-model.ts'
 import { warn } from '../warn.ts'
 import { readNumber } from './numbers.ts'
-import { note } from './screen.ts'
+import { note, partingSignal } from './screen.ts'
 import type { ServiceProcessMessage } from './service-process.ts'
 import type { ModelNames } from './words.ts'
 
@@ -91,6 +91,7 @@ export async function findPlace(options: ConnectionOptions): Promise<Place> {
     ...(wait === undefined ? {} : { mostWait: wait, waitsForRestart: true }),
     onWait: say,
     onNote: say,
+    parting: partingSignal,
   }
   const explains = process.stderr.isTTY && !options.isForProgram
   const named = options.server ?? (process.env.LOOKOUT_URL || undefined)
@@ -245,7 +246,7 @@ async function startOwn(config: Config, card: ModelCard): Promise<Opened> {
     throw new Error(message.error)
   }
   return {
-    client: new LookoutClient({ url: message.url, key, onNote: note, onWarning: warn }),
+    client: new LookoutClient({ url: message.url, key, onNote: note, onWarning: warn, parting: partingSignal }),
     [Symbol.asyncDispose]: close,
   }
 }
@@ -256,7 +257,9 @@ function findsObjects(modalities: readonly string[] = [], formats: readonly stri
 
 /** Whether an error is about the one input, so that others may still be answered. */
 export function isAboutInput(error: unknown): boolean {
-  if (!(error instanceof ServerError)) return false
-  const { status, param } = error
-  return (status === 400 || status === 413) && /^(media|messages\[|input\[|file$)/.test(param ?? '')
+  if (!(error instanceof ServerError) || (error.status !== 400 && error.status !== 413)) return false
+  // The parameter of one that is too long is that of what it is asked.
+  return /^(media|messages\[|input\[|file$|frame$)/.test(error.param ?? '') || TOO_LONG.test(error.message)
 }
+
+const TOO_LONG = /\bexceeds? the context of\b/

@@ -1,4 +1,5 @@
 import { stat } from 'node:fs/promises'
+import { ServerError } from '../../client/server-error.ts'
 import { ConfigError } from '../../config/config.ts'
 import { warn } from '../warn.ts'
 import { isAboutInput } from './connection.ts'
@@ -37,30 +38,105 @@ export async function collectInputs<Opened>(
 
 /**
  * Asks about each input. Of several, one that is at fault costs a warning.
- * @returns how many of them were.
+ * @param outcome what is said of those, as `pictures could not be searched`.
+ * @returns what is to be said when the results are written; null where all inputs have one.
  */
 export async function askEach<Opened>(
   { inputs, isSingle }: Inputs<Opened>,
+  outcome: string,
   ask: (input: Input<Opened>, index: number) => Promise<void>,
-): Promise<number> {
-  let failures = 0
-  for (const [index, input] of inputs.entries()) {
-    if (inputs.length > 1 && process.stderr.isTTY) note(`${index + 1}/${inputs.length} ${input.name}`)
-    try {
+): Promise<ConfigError | null> {
+  if (!isSingle) {
+    return eachOf(inputs, outcome, async (input, index) => {
+      if (inputs.length > 1 && process.stderr.isTTY) note(`${index + 1}/${inputs.length} ${input.name}`)
       await ask(input, index)
-    } catch (error) {
-      const fault = faultOf(error, input.name)
-      if (isSingle) throw new ConfigError(fault)
-      failures++
-      warn(fault)
-    }
+    })
   }
-  return failures
+  const [input] = inputs as readonly [Input<Opened>]
+  await ask(input, 0).catch((error: unknown) => {
+    throw new Faults().areOf(error) ? new ConfigError(faultOf(error, input.name)) : error
+  })
+  return null
 }
 
-/** What is wrong with one input, so that others may still be answered. @throws the error, where it is about more. */
-export function faultOf(error: unknown, name: string): string {
-  if (error instanceof MediaError) return error.message
-  if (isAboutInput(error)) return `${name}: ${(error as Error).message}`
-  throw error
+/**
+ * Does work for each of several inputs. One that is at fault costs a warning.
+ * @param outcome what is said of those, as `pictures could not be searched`.
+ * @returns what is to be said when the results are written, also where the others cannot be had; null where none is missing.
+ * @throws the error that is about all inputs, where none is done.
+ */
+export async function eachOf<One extends { readonly name: string }>(
+  inputs: readonly One[],
+  outcome: string,
+  work: (input: One, index: number) => Promise<void>,
+): Promise<ConfigError | null> {
+  const faults = new Faults()
+  let failures = 0
+  for (const [index, input] of inputs.entries()) {
+    try {
+      await work(input, index)
+      faults.end()
+    } catch (error) {
+      const done = index - failures
+      if (faults.areOf(error)) {
+        failures++
+        warn(faultOf(error, input.name))
+      } else if (done === 0) throw error
+      else return new ConfigError(`${faultOf(error, input.name)} (${done} of ${inputs.length} are done)`)
+    }
+  }
+  return failures === 0 ? null : new ConfigError(`${failures} of ${inputs.length} ${outcome}`)
+}
+
+/** Inputs in a row that the server fails at before it is taken to be broken. */
+const MOST_FAULTS = 5
+
+/** Tells the faults of single inputs, behind which others may still be answered, from what is wrong with all of them. */
+export class Faults {
+  #inRow = 0
+
+  /** To be called for each input that is answered. */
+  end(): void {
+    this.#inRow = 0
+  }
+
+  /** Whether an error is of one input alone. */
+  areOf(error: unknown): boolean {
+    if (!isFault(error)) return error instanceof MediaError || isAboutInput(error)
+    this.#inRow++
+    return this.#inRow < MOST_FAULTS
+  }
+}
+
+/** Whether the server has failed, which may be because of the one picture. One that is not there or has no room is another matter. */
+function isFault(error: unknown): boolean {
+  return error instanceof ServerError && error.status >= 500 && error.status !== 503
+}
+
+/** What is wrong with an input. Other errors than those of the server name it by themselves. */
+function faultOf(error: unknown, name: string): string {
+  const { message } = error as Error
+  return error instanceof ServerError ? `${name}: ${message}` : message
+}
+
+/** @throws the first error of any of them, when no other is under way. */
+export async function inParallel<Item>(
+  items: readonly Item[],
+  jobs: number,
+  work: (item: Item, index: number) => Promise<void>,
+): Promise<void> {
+  const queue = items.entries()
+  let isFailed = false
+  const run = async () => {
+    // All of them take from the one iterator.
+    for (const [index, item] of queue) {
+      if (isFailed) return
+      await work(item, index).catch((error: unknown) => {
+        isFailed = true
+        throw error
+      })
+    }
+  }
+  const outcomes = await Promise.allSettled(Array.from({ length: Math.min(jobs, items.length) }, run))
+  for (const outcome of outcomes) if (outcome.status === 'rejected') throw outcome.reason
 }

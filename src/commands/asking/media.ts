@@ -9,7 +9,7 @@ import { pictureSize } from '../../drawing/draw.ts'
 import { HEAD_BYTES, kindOfType, type MediaKind, type MediaType, mediaType, typeName } from '../../media/media-type.ts'
 import type { PageWish } from './numbers.ts'
 import { pageOf } from './pages.ts'
-import { note } from './screen.ts'
+import { note, partingSignal, removedInAnyCase } from './screen.ts'
 
 /** A picture, video or sound that is to be asked about. */
 export interface Medium {
@@ -181,7 +181,7 @@ export async function sendMedia(
   media: readonly Medium[],
   client: LookoutClient,
   uploads: AsyncDisposableStack,
-  signal?: AbortSignal,
+  signal = partingSignal,
 ): Promise<SentMedium[]> {
   const sent: SentMedium[] = []
   let inline = 0
@@ -197,7 +197,7 @@ export async function sendMedia(
     const id = await client.upload(await medium.blob(), basename(medium.name), signal).catch((error: unknown) => {
       throw error instanceof ServerError && error.param === 'file' ? aboutMedium(medium.name, error) : error
     })
-    uploads.defer(() => client.deleteFile(id).catch(() => {}))
+    uploads.defer(removedInAnyCase(() => client.deleteFile(id).catch(() => {})))
     const part =
       kind === 'document'
         ? { type: 'file', file: { file_id: id, ...pagesOf(medium) } }
@@ -295,7 +295,14 @@ async function readHead(path: string): Promise<Uint8Array> {
 }
 
 function unreadable(path: string, error: unknown): MediaError {
-  return new MediaError(`${path} cannot be read: ${(error as NodeJS.ErrnoException).code ?? error}`)
+  const { code } = error as NodeJS.ErrnoException
+  const reason = code === 'ENOENT' && isNoUtf8(path) ? 'its name is not UTF-8' : (code ?? error)
+  return new MediaError(`${path} cannot be read: ${reason}`)
+}
+
+/** Names have bytes of any kind, for which Node writes this character. */
+export function isNoUtf8(path: string): boolean {
+  return path.includes('\ufffd')
 }
 
 function kindOf(type: MediaType | null): MediaKind | null {

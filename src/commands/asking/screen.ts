@@ -1,18 +1,38 @@
-import { EXIT_CODES } from '../until-stopped.ts'
+import { setTimeout as delay } from 'node:timers/promises'
+import { onStop } from '../until-stopped.ts'
 
-/** What commands that ask a model say beside their results. */
+/** What commands that ask a model say beside their results, and how they end. */
+
+/** How long a command that is stopped may take to remove what it has stored on the server. */
+const MOST_PARTING_MS = 5_000
+const removals = new Set<() => Promise<void>>()
+const parting = new AbortController()
+
+/** Fires when the process is about to end: it only removes what it has stored. */
+export const partingSignal: AbortSignal = parting.signal
+
+/** Something that is to be removed from the server, also after a Ctrl-C. @returns what does it. */
+export function removedInAnyCase(remove: () => Promise<void>): () => Promise<void> {
+  removals.add(remove)
+  return async () => {
+    await remove()
+    removals.delete(remove)
+  }
+}
 
 /**
- * Lets Ctrl-C end the process at once. A service that was started for this process sees it end and ends too.
+ * Lets Ctrl-C end the process: at once if nothing is to be removed from the server. A service that was started for this
+ * process sees it end and ends too.
  * @param partWith what to say before.
  */
 export function endWithUser(partWith: () => void = () => {}): void {
-  for (const [signal, code] of Object.entries(EXIT_CODES)) {
-    process.on(signal, () => {
-      partWith()
-      process.exit(code)
-    })
-  }
+  onStop((exitCode) => {
+    partWith()
+    if (removals.size === 0) process.exit(exitCode)
+    parting.abort()
+    const removed = Promise.all([...removals].map((remove) => remove()))
+    void Promise.race([removed, delay(MOST_PARTING_MS)]).then(() => process.exit(exitCode))
+  })
 }
 
 /** One line beside the results, for the user who watches. */

@@ -1,6 +1,7 @@
 import { stat } from 'node:fs/promises'
 import { ConfigError } from '../../config/config.ts'
 import { NO_MODEL, nameOfModel, notPulled } from '../models/no-model.ts'
+import { isNoUtf8 } from './media.ts'
 
 /** The names under which models answer. */
 export interface ModelNames {
@@ -46,7 +47,7 @@ export async function sortWords(
     } else if (exists) media.push(word)
     else if (/^https?:\/\//i.test(word) && !/\s/.test(word)) {
       throw new ConfigError(`'${word}' is an address: download it first, and name the file`)
-    } else if (looksLikeFile(word)) throw new ConfigError(`there is no file '${word}'`)
+    } else if (looksLikeFile(word)) throw noFile(word)
     else {
       const problem = mayBeModel ? await notPulled(word) : null
       if (problem !== null) throw problem
@@ -64,6 +65,10 @@ export async function sortWords(
     throw new ConfigError(`'${text}' is a model: name it before the files`)
   }
   return { model: named, media, text }
+}
+
+export function noFile(name: string): ConfigError {
+  return new ConfigError(`there is no file '${name}'${isNoUtf8(name) ? ': its name is not UTF-8' : ''}`)
 }
 
 /** The name under which a model that `--model` names answers. @throws ConfigError when there is none. */

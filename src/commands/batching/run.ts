@@ -1,15 +1,11 @@
 import type { LookoutClient } from '../../client/client.ts'
-import { ServerError } from '../../client/server-error.ts'
 import { ConfigError } from '../../config/config.ts'
-import { type ConnectionOptions, findPlace, isAboutInput } from '../asking/connection.ts'
-import { MediaError } from '../asking/media.ts'
+import { type ConnectionOptions, findPlace } from '../asking/connection.ts'
+import { Faults, inParallel } from '../asking/inputs.ts'
 import { endWithUser, note } from '../asking/screen.ts'
 import { warn } from '../warn.ts'
 import type { Input, Journal } from './journal.ts'
 import { createProgress } from './progress.ts'
-
-/** Inputs in a row that the server fails at before it is taken to be broken. */
-const MOST_FAULTS = 5
 
 interface RunOptions<Asked extends Input> {
   readonly inputs: readonly Asked[]
@@ -46,18 +42,16 @@ export async function prepareRun<Asked extends Input>(
     progress.begin(inputs.length, done)
     const sofar = () => `${done} of ${inputs.length} ${noun} are done, and the same command goes on from there`
     endWithUser(() => progress.say(sofar()))
-    let faults = 0
+    const faults = new Faults()
     try {
       await inParallel(left, jobs, async (input) => {
         try {
           const result = await answer(opened.client, input)
-          faults = 0
+          faults.end()
           await journal.add(input, result)
           done++
         } catch (error) {
-          if (isFault(error)) faults++
-          else if (!(error instanceof MediaError || isAboutInput(error))) throw error
-          if (faults >= MOST_FAULTS) throw error
+          if (!faults.areOf(error)) throw error
           failures.set(input.file, (error as Error).message)
         }
         progress.advance()
@@ -84,27 +78,4 @@ export function sayFailures(
     if (message !== undefined) warn(message.includes(file) ? message : `${file}: ${message}`)
   }
   return failures.size === 0 ? null : `${failures.size} of ${inputs.length} ${outcome}`
-}
-
-/** Whether the server has failed, which may be because of the one picture. One that is not there or has no room is another matter. */
-function isFault(error: unknown): boolean {
-  return error instanceof ServerError && error.status >= 500 && error.status !== 503
-}
-
-/** @throws the first error of any of them, when no other is under way. */
-async function inParallel<Item>(items: readonly Item[], jobs: number, work: (item: Item) => Promise<void>) {
-  let next = 0
-  let isFailed = false
-  const run = async () => {
-    while (next < items.length && !isFailed) {
-      try {
-        await work(items[next++]!)
-      } catch (error) {
-        isFailed = true
-        throw error
-      }
-    }
-  }
-  const outcomes = await Promise.allSettled(Array.from({ length: Math.min(jobs, items.length) }, run))
-  for (const outcome of outcomes) if (outcome.status === 'rejected') throw outcome.reason
 }

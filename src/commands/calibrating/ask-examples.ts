@@ -25,9 +25,10 @@ const MOST_QUESTIONS = 400
  * @throws ConfigError naming the line of an example that cannot be asked.
  */
 export async function askExamples(examples: readonly Example[], asking: ExampleAsking): Promise<readonly Judged[]> {
-  const batches = [...Map.groupBy(examples.entries(), ([, { file }]) => file).values()]
+  const byFile = Map.groupBy(examples.entries(), ([, { file }]) => file)
+  const batches = [...byFile].map(([file, batch]) => ({ file, batch }))
   const judged: (Judged | null)[] = []
-  const askAll = async (batch: (typeof batches)[number]) => {
+  const askAll = async ({ batch }: (typeof batches)[number]) => {
     for (let from = 0; from < batch.length; from += MOST_QUESTIONS) {
       const part = batch.slice(from, from + MOST_QUESTIONS)
       const answers = await askAbout(

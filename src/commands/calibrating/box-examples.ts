@@ -4,9 +4,10 @@ import { dirname, isAbsolute, join, relative, resolve } from 'node:path'
 import { parse } from 'yaml'
 import { z } from 'zod'
 import { ConfigError } from '../../config/config.ts'
+import { pictureOrientation } from '../../drawing/draw.ts'
+import type { Size } from '../../drawing/label-places.ts'
 import type { DetectedBox } from '../../exports/detected-picture.ts'
 import { yoloName } from '../../exports/yolo.ts'
-import { parseJsonOr } from '../../lib/json/parse-json.ts'
 import { openPicture, picturesIn } from '../asking/media.ts'
 import { readText } from '../options.ts'
 import type { ExampleLine } from './examples.ts'
@@ -62,7 +63,16 @@ export function toBoxExample({ place, folder, fields }: ExampleLine): BoxExample
 }
 
 const cocoSchema = z.looseObject({
-  images: z.array(z.looseObject({ id: z.union([z.number(), z.string()]), file_name: z.string().min(1) })).min(1),
+  images: z
+    .array(
+      z.looseObject({
+        id: z.union([z.number(), z.string()]),
+        file_name: z.string().min(1),
+        width: z.number().positive().nullish().catch(null),
+        height: z.number().positive().nullish().catch(null),
+      }),
+    )
+    .min(1),
   annotations: z.array(
     z.looseObject({
       image_id: z.union([z.number(), z.string()]),
@@ -80,11 +90,12 @@ const cocoSchema = z.looseObject({
  * @throws ConfigError
  */
 export async function readCoco(path: string, folder: string | null): Promise<readonly BoxExample[]> {
-  const { images, annotations, categories } = parsed(cocoSchema, parseJsonOr(await readText(path), null), path)
+  const { images, annotations, categories } = parsed(cocoSchema, toJson(await readText(path), path), path)
   const names = new Map(categories.map(({ id, name }) => [id, name]))
   const byImage = Map.groupBy(annotations, ({ image_id }) => image_id)
   const turn = inTurn([...new Set(names.values())])
-  return images.map(({ id, file_name }) => {
+  const examples: BoxExample[] = []
+  for (const { id, file_name, width, height } of images) {
     const own = byImage.get(id) ?? []
     const nameOf = (category: number) => {
       const name = names.get(category)
@@ -97,8 +108,55 @@ export async function readCoco(path: string, folder: string | null): Promise<rea
       return crowds.has(label) ? [] : [{ label, left, top, right: left + width, bottom: top + height }]
     })
     const file = resolve(folder ?? dirname(path), file_name)
-    return { place: `${path}: image ${id}`, file, known, categories: turn(known, crowds) }
+    const example = { place: `${path}: image ${id}`, file, known, categories: turn(known, crowds) }
+    examples.push(width && height ? await onUpright(example, { width, height }) : example)
+  }
+  return examples
+}
+
+/**
+ * An example whose boxes are on a picture of another size: a copy of the picture, or the picture before its EXIF
+ * orientation has turned it.
+ * @throws ConfigError for any other picture.
+ */
+async function onUpright(example: BoxExample, from: Size): Promise<BoxExample> {
+  const { place, file } = example
+  const picture = await openPicture(file).catch((error: Error) => {
+    throw new ConfigError(`${place}: ${error.message}`)
   })
+  const { width, height } = picture.size
+  if (from.width === width && from.height === height) return example
+  const isSameShape = hasShape(from, picture.size)
+  const orientation = isSameShape ? 1 : await pictureOrientation(await picture.bytes())
+  if (!isSameShape && !(orientation >= 5 && hasShape(from, { width: height, height: width }))) {
+    const [stated, found] = [from, picture.size].map((size) => `${size.width} x ${size.height}`)
+    throw new ConfigError(`${place}: its boxes are on ${stated} pixels, but ${file} has ${found}`)
+  }
+  const known = example.known.map(({ label, left, top, right, bottom }) => {
+    const [one, other] = [
+      { x: left, y: top },
+      { x: right, y: bottom },
+    ].map((point) => upright(point.x / from.width, point.y / from.height, orientation)) as [Point, Point]
+    const [xs, ys] = [[one.x, other.x].map((x) => x * width), [one.y, other.y].map((y) => y * height)]
+    return { label, left: Math.min(...xs), top: Math.min(...ys), right: Math.max(...xs), bottom: Math.max(...ys) }
+  })
+  return { ...example, known }
+}
+
+interface Point {
+  readonly x: number
+  readonly y: number
+}
+
+/** Where a place of a stored picture is on the upright one, both as parts of the sides. Of the orientations, those that change the sides. */
+function upright(x: number, y: number, orientation: number): Point {
+  if (orientation < 5) return { x, y }
+  return { x: orientation === 6 || orientation === 7 ? 1 - y : y, y: orientation >= 7 ? 1 - x : x }
+}
+
+/** Whether one is the other in another size: the shorter side of a copy is rounded. */
+function hasShape(copy: Size, { width, height }: Size): boolean {
+  return Math.abs(copy.width * height - copy.height * width) <= Math.max(width, height)
 }
 
 const YOLO_FILE = 'data.yaml'
@@ -204,6 +262,14 @@ function parsed<Output>(schema: z.ZodType<Output>, value: unknown, place: string
   const { path, message } = result.error.issues[0]!
   const where = path.length === 0 ? '' : `'${z.core.toDotPath(path)}': `
   throw new ConfigError(`${place}: ${where}${message.replace(/^Invalid input: /, '')}`)
+}
+
+function toJson(text: string, path: string): unknown {
+  try {
+    return JSON.parse(text)
+  } catch (error) {
+    throw new ConfigError(`${path} is not JSON: ${(error as Error).message.replace(/\s+/g, ' ')}`)
+  }
 }
 
 function safely(read: () => unknown): unknown {

@@ -1,22 +1,32 @@
+import { Faults, inParallel } from '../asking/inputs.ts'
+import { warn } from '../warn.ts'
+
 /** Requests at a time, so that one picture is read while another is encoded. */
 const AT_ONCE = 2
 
-/** Asks about each item, in their order. @param onDone told after each. @returns the answers, in the same order. */
-export async function twoAtOnce<Item, Answer>(
+/**
+ * Asks about each item, in their order. One that the server fails at is left out, and the command then ends with an error.
+ * @param onDone told after each.
+ * @returns the answers, in the same order.
+ */
+export async function twoAtOnce<Item extends { readonly file: string }, Answer>(
   items: readonly Item[],
   ask: (item: Item) => Promise<Answer>,
   onDone: (done: number, of: number) => void = () => {},
 ): Promise<readonly Answer[]> {
-  const answers: Answer[] = []
-  const queue = items.entries()
+  const answers: { readonly answer: Answer }[] = []
+  const faults = new Faults()
   let done = 0
-  const worker = async () => {
-    // Both workers take from the one iterator.
-    for (const [index, item] of queue) {
-      answers[index] = await ask(item)
-      onDone(++done, items.length)
+  await inParallel(items, AT_ONCE, async (item, index) => {
+    try {
+      answers[index] = { answer: await ask(item) }
+      faults.end()
+    } catch (error) {
+      if (!faults.areOf(error)) throw error
+      warn(`${item.file}: ${(error as Error).message}`)
+      process.exitCode = 1
     }
-  }
-  await Promise.all(Array.from({ length: AT_ONCE }, worker))
-  return answers
+    onDone(++done, items.length)
+  })
+  return answers.filter((one) => one !== undefined).map(({ answer }) => answer)
 }

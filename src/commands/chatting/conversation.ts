@@ -68,7 +68,7 @@ export async function converse(
 ): Promise<void> {
   const lines = createInterface({ input: process.stdin, output: process.stdout, prompt: '> ' })
   // The terminal is in raw mode, where Ctrl-C is a key.
-  lines.on('SIGINT', () => process.exit(130))
+  lines.on('SIGINT', () => process.kill(process.pid, 'SIGINT'))
   note('ask a question; an empty line ends the chat')
   lines.prompt()
   for await (const line of lines) {

@@ -30,7 +30,10 @@ export function planLabels(format: FolderFormat, folder: string, pictures: reado
   // The pictures may be in the folder of the labels.
   const isAround = base === resolve(folder)
   const yoloPath = (name: string) => (isAround ? paths.get(name)! : `${IMAGES}/${paths.get(name)!}`)
-  if (format === 'yolo') checkFolders(folder, base, paths)
+  if (format === 'yolo') {
+    checkFolders(folder, base, paths)
+    for (const name of paths.keys()) checkListed(name, yoloPath(name))
+  }
   checkNames(format, pictures, (name) => (format === 'yolo' ? yoloName(yoloPath(name)) : labelMeName(paths.get(name)!)))
 
   return async (results: readonly SearchedPicture[], origin: Origin): Promise<void> => {
@@ -49,6 +52,13 @@ export function planLabels(format: FolderFormat, folder: string, pictures: reado
       await writeWhole(file, `${JSON.stringify(toLabelMe(toDetected(result, path), picture), null, 2)}\n`)
     }
   }
+}
+
+/** Ultralytics puts the folder of its list in the place of each `./`, not only of the first, and splits lines as Python does. */
+function checkListed(name: string, path: string): void {
+  if (!/\.\/|[\p{Cc}\u2028\u2029]|\s$/u.test(path)) return
+  const reason = 'a path in which a folder ends with a dot, or that has a line break or a blank at its end'
+  throw new ConfigError(`--format yolo: ${name}: Ultralytics does not find ${reason}`)
 }
 
 function checkFolders(folder: string, base: string, paths: ReadonlyMap<string, string>): void {
