@@ -1,5 +1,8 @@
 import { randomBytes } from 'node:crypto'
-import { readdir, readFile } from 'node:fs/promises'
+import { openAsBlob } from 'node:fs'
+import { mkdir, mkdtemp, readdir, readFile, rm, utimes, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { dirname, join, relative } from 'node:path'
 import pg from 'pg'
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
 import { Accounts } from '../src/accounts/accounts.ts'
@@ -7,7 +10,7 @@ import { newApiKey } from '../src/accounts/api-key.ts'
 import { Database } from '../src/storage/database.ts'
 import { CutProxy } from './support/cut-proxy.ts'
 import { S3Server } from './support/s3-server.ts'
-import { errorOf, jsonOf, startTestServer, type TestServer } from './support/server.ts'
+import { errorOf, jsonOf, KEY, startTestServer, type TestServer } from './support/server.ts'
 import { createTestDatabase, findRedis, through } from './support/services.ts'
 
 /** Two servers share PostgreSQL, an S3 store and Redis. The connections to each of them can be cut. */
@@ -167,6 +170,111 @@ describe.skipIf(missing !== '')(title, () => {
     await expect.poll(() => [...s3.objects.keys()].some((name) => name.includes('nobody'))).toBe(false)
     await next.close()
     expect((await call(0, key, `/v1/files/${id}/content`)).status).toBe(200)
+  })
+})
+
+/** What is kept in a blob store, all of it old enough to be removed. */
+interface OldStore {
+  readonly location: string
+  names(): Promise<string[]>
+  /** Adds what no server of the test has stored. */
+  put(name: string): Promise<void>
+}
+
+async function oldFolder(): Promise<OldStore> {
+  const root = await mkdtemp(join(tmpdir(), 'lookout-blobs-'))
+  onTestFinished(() => rm(root, { recursive: true, force: true }))
+  return {
+    location: root,
+    async names() {
+      const entries = await readdir(root, { recursive: true, withFileTypes: true })
+      const files = entries.filter((entry) => entry.isFile()).map(({ parentPath, name }) => join(parentPath, name))
+      for (const file of files) await utimes(file, 0, 0)
+      return files.map((file) => relative(root, file)).filter((name) => !/\/lock/.test(name))
+    },
+    async put(name) {
+      const path = join(
+        root,
+        name.replace(/^[^/]+\/file-/, (start) => `kept/${start.replace('/', '/00/')}`),
+      )
+      await mkdir(dirname(path), { recursive: true })
+      await writeFile(path, 'x')
+    },
+  }
+}
+
+async function oldBucket(): Promise<OldStore> {
+  const s3 = await S3Server.start()
+  onTestFinished(() => s3.close())
+  return {
+    location: `s3://shared?endpoint=http://127.0.0.1:${s3.port}`,
+    async names() {
+      for (const [name, { bytes }] of s3.objects) s3.objects.set(name, { bytes, modified: new Date(0) })
+      return [...s3.objects.keys()]
+    },
+    put: async (name) => void s3.objects.set(name, { bytes: Buffer.from('x'), modified: new Date(0) }),
+  }
+}
+
+describe.each([
+  ['a folder', oldFolder],
+  ['a bucket', oldBucket],
+])('in %s', (_, openStore) => {
+  const LEFT = 'default/file-0000000000000000000000'
+  const REMOVED = 'Removed the bytes of unfinished uploads'
+  const SPARED = 'The blob store has files of another database, so unfinished uploads stay in it'
+
+  /** Starts a server on the store, uploads a file if asked, and waits for what the log says of the start. */
+  async function run({ location, names }: OldStore, { own = false, uploads = false, says = '' }): Promise<void> {
+    const environment = { LOOKOUT_BLOBS: location, ...(own ? { DATABASE_URL: '' } : {}) }
+    const server = await startTestServer({ environment })
+    try {
+      if (uploads) {
+        const body = new FormData()
+        body.append('file', await openAsBlob(new URL('../docs/pictures/shapes.png', import.meta.url)), 'a.png')
+        body.append('purpose', 'vision')
+        const headers = { authorization: `Bearer ${KEY}` }
+        expect((await fetch(`${server.url}/v1/files`, { method: 'POST', headers, body })).status).toBe(200)
+      }
+      const messages = () => server.logs.map((line) => (JSON.parse(line) as { msg: string }).msg)
+      if (says !== '') await expect.poll(messages).toContain(says)
+      // Before the next one starts, the store has this one's mark.
+      await expect.poll(async () => (await names()).some((name) => name.startsWith('.databases/'))).toBe(true)
+    } finally {
+      await server.close()
+    }
+  }
+  const filesIn = async (store: OldStore) => (await store.names()).filter((name) => /file-/.test(name))
+
+  test('a start removes unfinished uploads, and nothing that Lookout has not written', async () => {
+    const store = await openStore()
+    const others = ['drafts/report.txt', 'default/notes.txt', 'holiday.jpg', 'backups/old/file-0000000000000000000000']
+    for (const name of others) await store.put(name)
+    await run(store, { uploads: true })
+    await store.put(LEFT)
+    expect(await filesIn(store)).toHaveLength(3)
+    await run(store, { says: REMOVED })
+    expect(await store.names()).toEqual(expect.arrayContaining(others))
+    expect(await filesIn(store)).toHaveLength(2)
+  })
+
+  test('a start removes nothing if the files are of another database, also where that one starts later', async () => {
+    const store = await openStore()
+    await run(store, { uploads: true })
+    await run(store, { own: true, uploads: true, says: SPARED })
+    await store.put(LEFT)
+    expect(await filesIn(store)).toHaveLength(3)
+    await run(store, { says: SPARED })
+    expect(await filesIn(store)).toHaveLength(3)
+  })
+
+  test('a start removes nothing if the files are older than marks, and the database knows none of them', async () => {
+    const store = await openStore()
+    await store.put(LEFT)
+    await run(store, { says: SPARED, uploads: true })
+    await store.names()
+    await run(store, { says: SPARED })
+    expect(await filesIn(store)).toHaveLength(2)
   })
 })
 
