@@ -61,9 +61,9 @@ describe.skipIf(missing !== '')(title, () => {
   const call = (server: number, key: string, path: string, init: RequestInit = {}) =>
     fetch(servers[server]!.url + path, { ...init, headers: { authorization: `Bearer ${key}` } })
 
-  function upload(server: number, key: string, bytes: Buffer): Promise<Response> {
+  function upload(server: number, key: string, bytes: Buffer, name = 'a.png'): Promise<Response> {
     const body = new FormData()
-    body.append('file', new Blob([new Uint8Array(bytes)]), 'a.png')
+    body.append('file', new Blob([new Uint8Array(bytes)]), name)
     body.append('purpose', 'vision')
     return call(server, key, '/v1/files', { method: 'POST', body })
   }
@@ -134,6 +134,19 @@ describe.skipIf(missing !== '')(title, () => {
     expect(Buffer.from(await content.arrayBuffer()).equals(png)).toBe(true)
   })
 
+  test('a file store that refuses the server is a 503, and the log says why', async () => {
+    const key = await newKey()
+    s3.refuses = true
+    const response = await upload(0, key, png).finally(() => {
+      s3.refuses = false
+    })
+    expect(response.status).toBe(503)
+    expect((await errorOf(response)).message).toBe('The file store refuses this; try again later')
+    expect(servers[0]!.logs.map((line) => (JSON.parse(line) as { cause?: string }).cause)).toContainEqual(
+      expect.stringContaining('AccessDenied'),
+    )
+  })
+
   test('usage recorded while the database is unreachable is written to it later', async () => {
     const key = await newKey()
     const chat = () =>
@@ -155,6 +168,45 @@ describe.skipIf(missing !== '')(title, () => {
       return (await accounts.database.execute(sql`select 1 from usage where trace_id in (${list})`)).length
     }
     await expect.poll(known, { interval: 300 }).toBe(3)
+  })
+
+  test.each([
+    ['takes no writes', 'set default_transaction_read_only = on', 'reset default_transaction_read_only'],
+    ['takes no connections', 'with allow_connections false', 'with allow_connections true'],
+  ])('a database that %s costs no usage: requests get 503, and logs quote no client', async (_, refuse, allow) => {
+    const name = new URL(postgres!.url).pathname.slice(1)
+    const admin = new pg.Client(new URL('/postgres', postgres!.url).href)
+    await admin.connect()
+    onTestFinished(() => admin.end())
+    const change = async (how: string) => {
+      await admin.query(`alter database ${name} ${how}`)
+      await admin.query('select pg_terminate_backend(pid) from pg_stat_activity where datname = $1', [name])
+    }
+    const key = await newKey()
+    const filename = `${randomBytes(8).toString('hex')}.png`
+    const complaints = () => servers[0]!.logs.filter((line) => line.includes('Usage records cannot be written')).length
+    const before = complaints()
+    expect((await upload(0, key, png)).status).toBe(200)
+    await change(refuse)
+    try {
+      // A connection that has just been ended is replaced at the next request.
+      await expect
+        .poll(async () => (await errorOf(await upload(0, key, png, filename))).message)
+        .toBe('The database refuses this at the moment; try again later')
+      const headers = { authorization: `Bearer ${key}`, 'content-type': 'application/json' }
+      const body = JSON.stringify({ model: 'service-mk1.5', messages: [{ role: 'user', content: 'Hi' }] })
+      const chat = await fetch(`${servers[0]!.url}/v1/chat/completions`, { method: 'POST', headers, body })
+      expect(chat.status).toBe(200)
+      await expect.poll(complaints).toBeGreaterThan(before)
+      expect(servers[0]!.logs.join('')).not.toContain(filename)
+      await change(allow)
+      const { sql } = await import('drizzle-orm')
+      const query = sql`select 1 from usage where trace_id = ${chat.headers.get('x-trace-id')}`
+      const written = () => accounts.database.execute(query).catch(() => [])
+      await expect.poll(async () => (await written()).length).toBe(1)
+    } finally {
+      await change(allow)
+    }
   })
 
   test('the next start removes objects without a record, and keeps the others', async () => {

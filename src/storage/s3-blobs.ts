@@ -116,5 +116,6 @@ function fail(error: unknown): never {
   if (error instanceof Error && error.name === 'AbortError') throw error
   const status = (error as S3ServiceException | null)?.$metadata?.httpStatusCode
   if (status === INSUFFICIENT_STORAGE) throw new StorageFullError('files', error)
-  throw serviceUnavailable('The file store is not responding; try again later', RETRY_AFTER_S, error)
+  const what = status !== undefined && status < 500 ? 'refuses this' : 'is not responding'
+  throw serviceUnavailable(`The file store ${what}; try again later`, RETRY_AFTER_S, error)
 }
