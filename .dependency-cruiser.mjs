@@ -26,6 +26,7 @@ const ROOMS = {
       'inference/contract',
       'media',
       'models',
+      'tracing',
     ],
     // How sure boxes are, which `lookout calibrate` fits.
     'conversation/detecting',

@@ -25,14 +25,30 @@ function packagedNode() {
   }
 }
 
-/** Runs Lookout on another Node, and ends as that ends. */
+/** Signals that follow sooner are one: npm passes on the one that a terminal has sent to all of them. */
+const SAME_SIGNAL_MS = 1000
+
+/** Runs Lookout on another Node, and ends as that ends. The child ends when the channel between them does. */
 function runOn(node) {
-  const child = spawn(node, [PROGRAM].concat(process.argv.slice(2)), { stdio: 'inherit' })
-  // A terminal sends it to the child too.
-  process.on('SIGINT', () => {})
+  const stdio = ['inherit', 'inherit', 'inherit', 'ipc']
+  const child = spawn(node, [PROGRAM].concat(process.argv.slice(2)), { stdio })
+  let signalled = Number.NEGATIVE_INFINITY
+  const passOn = (pass) => () => {
+    if (Date.now() - signalled < SAME_SIGNAL_MS) return
+    signalled = Date.now()
+    pass()
+  }
+  // A terminal sends it to the child too, where a second SIGINT would be another one. Only the server listens to this.
+  process.on(
+    'SIGINT',
+    passOn(() => child.connected && child.send('SIGINT')),
+  )
   // systemd sends it to the child too, other service managers do not. SIGUSR2 asks for the same once more; a second SIGTERM
   // would end the child at once.
-  process.on('SIGTERM', () => child.kill('SIGUSR2'))
+  process.on(
+    'SIGTERM',
+    passOn(() => child.kill('SIGUSR2')),
+  )
   child.on('error', (error) => fail(`cannot start ${node}: ${error.message}`))
   child.on('exit', (code, signal) => {
     if (signal === null) process.exit(code)

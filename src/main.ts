@@ -113,6 +113,7 @@ ${(await import('./commands/settings-help.ts')).SETTINGS_HELP}`
 async function main([first, ...rest]: readonly string[]): Promise<void> {
   // Before anything else is loaded. That is why this file imports so little itself.
   keepCompiledCode()
+  endWithLauncher()
   if (first !== undefined && first !== 'serve') endWithReader()
   if (first === '--help' || first === '-h') {
     process.stdout.write(await help())
@@ -129,6 +130,13 @@ async function main([first, ...rest]: readonly string[]): Promise<void> {
   const command = await listed.load()
   if (rest.includes('--help') || rest.includes('-h')) process.stdout.write(command.help)
   else await command.run(rest)
+}
+
+/** A launcher that is killed takes this process with it: nothing else would end a server that holds the port. */
+function endWithLauncher(): void {
+  if (!process.connected) return
+  process.once('disconnect', () => process.exit(1))
+  process.channel?.unref()
 }
 
 /** Lets a reader that closes the pipe (`| head -1`) end the process quietly. A server outlives the reader of its log. */

@@ -104,10 +104,6 @@ export async function openState(
   opened.defer(() => files.close())
   const place = await openBatchPlace(join(config.dataDirectory, 'batches'))
   opened.defer(async () => place[Symbol.dispose]())
-  const sweeping = files
-    .sweep()
-    .catch((error: unknown) => logger.warn({ err: error }, 'The bytes of unfinished uploads could not be removed'))
-  opened.defer(async () => void (await sweeping))
   const responses = new Responses({ database, files, days: config.responseDays, logger })
   responses.start()
   opened.defer(() => responses.close())

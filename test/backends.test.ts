@@ -1,5 +1,8 @@
 import { randomBytes } from 'node:crypto'
-import { readdir, readFile } from 'node:fs/promises'
+import { openAsBlob } from 'node:fs'
+import { mkdir, mkdtemp, readdir, readFile, rm, utimes, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { dirname, join, relative } from 'node:path'
 import pg from 'pg'
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
 import { Accounts } from '../src/accounts/accounts.ts'
@@ -7,7 +10,7 @@ import { newApiKey } from '../src/accounts/api-key.ts'
 import { Database } from '../src/storage/database.ts'
 import { CutProxy } from './support/cut-proxy.ts'
 import { S3Server } from './support/s3-server.ts'
-import { errorOf, jsonOf, startTestServer, type TestServer } from './support/server.ts'
+import { errorOf, jsonOf, KEY, startTestServer, type TestServer } from './support/server.ts'
 import { createTestDatabase, findRedis, through } from './support/services.ts'
 
 /** Two servers share PostgreSQL, an S3 store and Redis. The connections to each of them can be cut. */
@@ -58,9 +61,9 @@ describe.skipIf(missing !== '')(title, () => {
   const call = (server: number, key: string, path: string, init: RequestInit = {}) =>
     fetch(servers[server]!.url + path, { ...init, headers: { authorization: `Bearer ${key}` } })
 
-  function upload(server: number, key: string, bytes: Buffer): Promise<Response> {
+  function upload(server: number, key: string, bytes: Buffer, name = 'a.png'): Promise<Response> {
     const body = new FormData()
-    body.append('file', new Blob([new Uint8Array(bytes)]), 'a.png')
+    body.append('file', new Blob([new Uint8Array(bytes)]), name)
     body.append('purpose', 'vision')
     return call(server, key, '/v1/files', { method: 'POST', body })
   }
@@ -131,6 +134,19 @@ describe.skipIf(missing !== '')(title, () => {
     expect(Buffer.from(await content.arrayBuffer()).equals(png)).toBe(true)
   })
 
+  test('a file store that refuses the server is a 503, and the log says why', async () => {
+    const key = await newKey()
+    s3.refuses = true
+    const response = await upload(0, key, png).finally(() => {
+      s3.refuses = false
+    })
+    expect(response.status).toBe(503)
+    expect((await errorOf(response)).message).toBe('The file store refuses this; try again later')
+    expect(servers[0]!.logs.map((line) => (JSON.parse(line) as { cause?: string }).cause)).toContainEqual(
+      expect.stringContaining('AccessDenied'),
+    )
+  })
+
   test('usage recorded while the database is unreachable is written to it later', async () => {
     const key = await newKey()
     const chat = () =>
@@ -154,6 +170,45 @@ describe.skipIf(missing !== '')(title, () => {
     await expect.poll(known, { interval: 300 }).toBe(3)
   })
 
+  test.each([
+    ['takes no writes', 'set default_transaction_read_only = on', 'reset default_transaction_read_only'],
+    ['takes no connections', 'with allow_connections false', 'with allow_connections true'],
+  ])('a database that %s costs no usage: requests get 503, and logs quote no client', async (_, refuse, allow) => {
+    const name = new URL(postgres!.url).pathname.slice(1)
+    const admin = new pg.Client(new URL('/postgres', postgres!.url).href)
+    await admin.connect()
+    onTestFinished(() => admin.end())
+    const change = async (how: string) => {
+      await admin.query(`alter database ${name} ${how}`)
+      await admin.query('select pg_terminate_backend(pid) from pg_stat_activity where datname = $1', [name])
+    }
+    const key = await newKey()
+    const filename = `${randomBytes(8).toString('hex')}.png`
+    const complaints = () => servers[0]!.logs.filter((line) => line.includes('Usage records cannot be written')).length
+    const before = complaints()
+    expect((await upload(0, key, png)).status).toBe(200)
+    await change(refuse)
+    try {
+      // A connection that has just been ended is replaced at the next request.
+      await expect
+        .poll(async () => (await errorOf(await upload(0, key, png, filename))).message)
+        .toBe('The database refuses this at the moment; try again later')
+      const headers = { authorization: `Bearer ${key}`, 'content-type': 'application/json' }
+      const body = JSON.stringify({ model: 'service-mk1.5', messages: [{ role: 'user', content: 'Hi' }] })
+      const chat = await fetch(`${servers[0]!.url}/v1/chat/completions`, { method: 'POST', headers, body })
+      expect(chat.status).toBe(200)
+      await expect.poll(complaints).toBeGreaterThan(before)
+      expect(servers[0]!.logs.join('')).not.toContain(filename)
+      await change(allow)
+      const { sql } = await import('drizzle-orm')
+      const query = sql`select 1 from usage where trace_id = ${chat.headers.get('x-trace-id')}`
+      const written = () => accounts.database.execute(query).catch(() => [])
+      await expect.poll(async () => (await written()).length).toBe(1)
+    } finally {
+      await change(allow)
+    }
+  })
+
   test('the next start removes objects without a record, and keeps the others', async () => {
     const key = await newKey()
     const id = await idOf(await upload(0, key, png))
@@ -167,6 +222,111 @@ describe.skipIf(missing !== '')(title, () => {
     await expect.poll(() => [...s3.objects.keys()].some((name) => name.includes('nobody'))).toBe(false)
     await next.close()
     expect((await call(0, key, `/v1/files/${id}/content`)).status).toBe(200)
+  })
+})
+
+/** What is kept in a blob store, all of it old enough to be removed. */
+interface OldStore {
+  readonly location: string
+  names(): Promise<string[]>
+  /** Adds what no server of the test has stored. */
+  put(name: string): Promise<void>
+}
+
+async function oldFolder(): Promise<OldStore> {
+  const root = await mkdtemp(join(tmpdir(), 'lookout-blobs-'))
+  onTestFinished(() => rm(root, { recursive: true, force: true }))
+  return {
+    location: root,
+    async names() {
+      const entries = await readdir(root, { recursive: true, withFileTypes: true })
+      const files = entries.filter((entry) => entry.isFile()).map(({ parentPath, name }) => join(parentPath, name))
+      for (const file of files) await utimes(file, 0, 0)
+      return files.map((file) => relative(root, file)).filter((name) => !/\/lock/.test(name))
+    },
+    async put(name) {
+      const path = join(
+        root,
+        name.replace(/^[^/]+\/file-/, (start) => `kept/${start.replace('/', '/00/')}`),
+      )
+      await mkdir(dirname(path), { recursive: true })
+      await writeFile(path, 'x')
+    },
+  }
+}
+
+async function oldBucket(): Promise<OldStore> {
+  const s3 = await S3Server.start()
+  onTestFinished(() => s3.close())
+  return {
+    location: `s3://shared?endpoint=http://127.0.0.1:${s3.port}`,
+    async names() {
+      for (const [name, { bytes }] of s3.objects) s3.objects.set(name, { bytes, modified: new Date(0) })
+      return [...s3.objects.keys()]
+    },
+    put: async (name) => void s3.objects.set(name, { bytes: Buffer.from('x'), modified: new Date(0) }),
+  }
+}
+
+describe.each([
+  ['a folder', oldFolder],
+  ['a bucket', oldBucket],
+])('in %s', (_, openStore) => {
+  const LEFT = 'default/file-0000000000000000000000'
+  const REMOVED = 'Removed the bytes of unfinished uploads'
+  const SPARED = 'The blob store has files of another database, so unfinished uploads stay in it'
+
+  /** Starts a server on the store, uploads a file if asked, and waits for what the log says of the start. */
+  async function run({ location, names }: OldStore, { own = false, uploads = false, says = '' }): Promise<void> {
+    const environment = { LOOKOUT_BLOBS: location, ...(own ? { DATABASE_URL: '' } : {}) }
+    const server = await startTestServer({ environment })
+    try {
+      if (uploads) {
+        const body = new FormData()
+        body.append('file', await openAsBlob(new URL('../docs/pictures/shapes.png', import.meta.url)), 'a.png')
+        body.append('purpose', 'vision')
+        const headers = { authorization: `Bearer ${KEY}` }
+        expect((await fetch(`${server.url}/v1/files`, { method: 'POST', headers, body })).status).toBe(200)
+      }
+      const messages = () => server.logs.map((line) => (JSON.parse(line) as { msg: string }).msg)
+      if (says !== '') await expect.poll(messages).toContain(says)
+      // Before the next one starts, the store has this one's mark.
+      await expect.poll(async () => (await names()).some((name) => name.startsWith('.databases/'))).toBe(true)
+    } finally {
+      await server.close()
+    }
+  }
+  const filesIn = async (store: OldStore) => (await store.names()).filter((name) => /file-/.test(name))
+
+  test('a start removes unfinished uploads, and nothing that Lookout has not written', async () => {
+    const store = await openStore()
+    const others = ['drafts/report.txt', 'default/notes.txt', 'holiday.jpg', 'backups/old/file-0000000000000000000000']
+    for (const name of others) await store.put(name)
+    await run(store, { uploads: true })
+    await store.put(LEFT)
+    expect(await filesIn(store)).toHaveLength(3)
+    await run(store, { says: REMOVED })
+    expect(await store.names()).toEqual(expect.arrayContaining(others))
+    expect(await filesIn(store)).toHaveLength(2)
+  })
+
+  test('a start removes nothing if the files are of another database, also where that one starts later', async () => {
+    const store = await openStore()
+    await run(store, { uploads: true })
+    await run(store, { own: true, uploads: true, says: SPARED })
+    await store.put(LEFT)
+    expect(await filesIn(store)).toHaveLength(3)
+    await run(store, { says: SPARED })
+    expect(await filesIn(store)).toHaveLength(3)
+  })
+
+  test('a start removes nothing if the files are older than marks, and the database knows none of them', async () => {
+    const store = await openStore()
+    await store.put(LEFT)
+    await run(store, { says: SPARED, uploads: true })
+    await store.names()
+    await run(store, { says: SPARED })
+    expect(await filesIn(store)).toHaveLength(2)
   })
 })
 

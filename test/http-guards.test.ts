@@ -1,7 +1,8 @@
+import { subscribe, unsubscribe } from 'node:diagnostics_channel'
 import { once } from 'node:events'
-import { connect } from 'node:net'
+import { connect, type Socket } from 'node:net'
 import { text } from 'node:stream/consumers'
-import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
 import { KEY, startTestServer, type TestServer } from './support/server.ts'
 
 /** A tenth of the usual limit. */
@@ -105,6 +106,19 @@ test('headers that arrive too slowly get 408', async () => {
   clearInterval(lines)
   expect(answer).toMatch(/^HTTP\/1\.1 408 /)
   expect(performance.now() - since).toBeGreaterThan(HEADERS_TIMEOUT_MS * 0.9)
+})
+
+test('a client that never ends its side is disconnected after that', async () => {
+  const { hostname, port } = new URL(server.url)
+  const accepted: Socket[] = []
+  const note = (message: unknown) => void accepted.push((message as { socket: Socket }).socket)
+  subscribe('net.server.socket', note)
+  onTestFinished(() => void unsubscribe('net.server.socket', note))
+  const socket = connect({ port: Number(port), host: hostname, allowHalfOpen: true }).on('error', () => {})
+  onTestFinished(() => void socket.destroy())
+  expect(await text(socket)).toMatch(/^HTTP\/1\.1 408 /)
+  const own = accepted.find(({ remotePort }) => remotePort === socket.localPort)!
+  await expect.poll(() => own.destroyed).toBe(true)
 })
 
 test('headers that are too large get 431', async () => {

@@ -387,6 +387,18 @@ describe('graceful shutdown', () => {
     await expect(fetch(`${closing.url}/healthz`)).rejects.toThrow()
   })
 
+  test('answers uploads that do not end in time', async () => {
+    const closing = await startTestServer({ graceMs: 200 })
+    const head =
+      `POST /v1/files HTTP/1.1\r\nhost: test\r\nauthorization: Bearer ${KEY}\r\nexpect: 100-continue\r\n` +
+      'content-type: multipart/form-data; boundary=b\r\ncontent-length: 9999\r\n\r\n'
+    const { socket, answer } = openSocket(closing.url, head)
+    await once(socket, 'data')
+    socket.write('--b\r\ncontent-disposition: form-data; name="file"; filename="a"\r\n\r\nabc')
+    await closing.close()
+    expect(await answer).toMatch(/HTTP\/1\.1 503 .*shutting down/s)
+  })
+
   test('finishes accepted requests, and tells new ones to retry', async () => {
     const closing = await startTestServer({ graceMs: 20_000 })
     closing.engine.script = { texts: ['tick'], delayMs: 10, endless: true }

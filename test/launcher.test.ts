@@ -1,11 +1,13 @@
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { copyFile, mkdir, mkdtemp, rm } from 'node:fs/promises'
+import { connect } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { text } from 'node:stream/consumers'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 
+const KEY = 'launcher-test'
 /** What `npx lookout` runs. */
 const LAUNCHER = 'bin/lookout.cjs'
 /** An older Node, as far as a program that asks for its version can tell. */
@@ -25,7 +27,14 @@ const started: ChildProcess[] = []
 
 function launch(args: readonly string[], launcher = LAUNCHER): ChildProcess {
   const child = spawn(process.execPath, ['--import', OLD_NODE, launcher, ...args], {
-    env: { ...process.env, LOOKOUT_DATA_DIR: directory, LOOKOUT_LOG_LEVEL: 'error', LOOKOUT_PORT: '0' },
+    env: {
+      ...process.env,
+      LOOKOUT_DATA_DIR: directory,
+      LOOKOUT_LOG_LEVEL: 'error',
+      LOOKOUT_PORT: '0',
+      LOOKOUT_API_KEY: KEY,
+      LOOKOUT_DRAIN_SECONDS: '600',
+    },
     stdio: ['ignore', 'pipe', 'pipe'],
     // A process group of its own.
     detached: true,
@@ -64,16 +73,53 @@ describe.runIf(process.platform === 'linux')('an old Node hands over to the one 
   })
 
   test.each([
-    ['it alone', (pid: number) => process.kill(pid, 'SIGTERM')],
-    ['all processes, as systemd does', (pid: number) => process.kill(-pid, 'SIGTERM')],
-  ])('and the server ends in order after a SIGTERM to %s', async (_whom, kill) => {
-    const launched = launch(['serve'])
-    let printed = ''
-    for await (const data of launched.stdout!.setEncoding('utf8').iterator({ destroyOnReturn: false })) {
-      printed += data
-      if (/JSON\n\n$/.test(printed)) break
-    }
+    ['a SIGTERM to it alone', (pid: number) => process.kill(pid, 'SIGTERM')],
+    ['a SIGTERM to all processes, as systemd sends it', (pid: number) => process.kill(-pid, 'SIGTERM')],
+    ['a SIGINT to it alone', (pid: number) => process.kill(pid, 'SIGINT')],
+    ['a SIGINT to all processes, as a terminal sends it', (pid: number) => process.kill(-pid, 'SIGINT')],
+  ])('and the server ends in order after %s', async (_what, kill) => {
+    const { launched } = await serve()
     kill(launched.pid!)
     expect(await once(launched, 'exit')).toEqual([0, null])
   })
+
+  test.each(['SIGTERM', 'SIGINT'] as const)('and the server ends at once after a second %s', async (signal) => {
+    const { launched, port } = await serve()
+    const upload = connect(port, '127.0.0.1').on('error', () => {})
+    upload.write(
+      `POST /v1/files HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer ${KEY}\r\nContent-Length: 9999\r\n` +
+        'Content-Type: multipart/form-data; boundary=b\r\nExpect: 100-continue\r\n\r\n',
+    )
+    await once(upload, 'data')
+    const exit = once(launched, 'exit')
+    // Two that come together may be one.
+    const signals = setInterval(() => launched.kill(signal), 300)
+    expect(await exit).toEqual([1, null])
+    clearInterval(signals)
+  })
+
+  test.each(['SIGKILL', 'SIGHUP'] as const)('and no server is left after a %s', async (signal) => {
+    const { launched, port } = await serve()
+    launched.kill(signal)
+    const ask = () => fetch(`http://127.0.0.1:${port}/healthz`, { headers: { connection: 'close' } })
+    await expect
+      .poll(() =>
+        ask().then(
+          () => 'open',
+          ({ cause }: { cause: NodeJS.ErrnoException }) => cause.code,
+        ),
+      )
+      .toBe('ECONNREFUSED')
+  })
 })
+
+/** Starts a server, and waits until it listens. */
+async function serve() {
+  const launched = launch(['serve'])
+  let printed = ''
+  for await (const data of launched.stdout!.setEncoding('utf8').iterator({ destroyOnReturn: false })) {
+    printed += data
+    if (/JSON\n\n$/.test(printed)) break
+  }
+  return { launched, port: Number(/127\.0\.0\.1:(\d+)/.exec(printed)![1]) }
+}

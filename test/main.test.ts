@@ -59,6 +59,38 @@ describe('the command line', () => {
     expect(JSON.parse(asJson.stdout)).toMatchObject({ port: 8080, apiKey: '***', secret: '***' })
   })
 
+  test('the settings are printed without passwords, wherever they are', async () => {
+    const cameras = [
+      { name: 'a', url: 'rtsp://admin:secret-1@10.0.0.9/live?user=admin&password=secret-2/x&secret-3' },
+      { name: 'b', url: 'rtsp://10.0.0.9/user=admin&password=secret-4&channel=1' },
+    ]
+    const environment = {
+      DATABASE_URL: 'postgres://lookout@db/lookout?password=secret-5&sslmode=require',
+      REDIS_URL: 'redis://:secret-6@cache?x=secret-7',
+      LOOKOUT_BLOBS: 's3://bucket?endpoint=https://key:secret-8@minio:9000/',
+      LOOKOUT_CAMERAS: JSON.stringify(cameras),
+      OTEL_EXPORTER_OTLP_ENDPOINT: 'https://user:secret-9@collector:4318',
+      OTEL_EXPORTER_OTLP_HEADERS: 'authorization=secret-10',
+      OTEL_EXPORTER_OTLP_TRACES_HEADERS: 'api-key=secret-11',
+    }
+    const { code, stdout } = await outcome(start(['config', 'check', '--json'], environment))
+    expect(code).toBe(0)
+    expect(stdout).not.toContain('secret-')
+    const shown = JSON.parse(stdout) as Record<string, string>
+    expect(shown.databaseUrl).toContain('sslmode=require')
+    expect(decodeURIComponent(shown.blobs!)).toBe('s3://bucket?endpoint=https://key:***@minio:9000/')
+  })
+
+  test.each([
+    [{ OTEL_EXPORTER_OTLP_PROTOCOL: 'grpc' }, /OTEL_EXPORTER_OTLP_PROTOCOL is grpc/],
+    [{ OTEL_TRACES_SAMPLER: 'bogus' }, /OTEL_TRACES_SAMPLER is bogus/],
+    [{ OTEL_EXPORTER_OTLP_ENDPOINT: 'collector:4318' }, /OTEL_EXPORTER_OTLP_ENDPOINT is not an http\(s\) URL/],
+  ])('the settings are not fine with %o', async (variables, message) => {
+    const environment = { OTEL_EXPORTER_OTLP_ENDPOINT: 'http://collector:4318', ...variables }
+    const run = await outcome(start(['config', 'check'], environment))
+    expect(run).toMatchObject({ code: 1, stdout: '', stderr: expect.stringMatching(message) })
+  })
+
   test('a reader that has had enough ends a command quietly', async () => {
     const child = start(['--help'], {})
     child.stdout!.destroy()

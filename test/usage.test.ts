@@ -2,7 +2,7 @@ import { execFile } from 'node:child_process'
 import { appendFile, mkdir, mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
-import { promisify } from 'node:util'
+import { inspect, promisify } from 'node:util'
 import { eq } from 'drizzle-orm'
 import { afterAll, beforeAll, expect, inject, test } from 'vitest'
 import { Accounts } from '../src/accounts/accounts.ts'
@@ -360,7 +360,8 @@ test('two servers that find the same journals write them once, and go on with th
   // Rejected by the database, and set aside.
   await journal(2, [{ ...recordOf(organisation, 3), status: 'unknown' }])
   await journal(3, [recordOf(organisation, 4)])
-  const logger = { error: () => {}, warn: () => {} }
+  const errors: unknown[] = []
+  const logger = { error: (about: unknown) => void errors.push(about), warn: () => {} }
   const open = () => UsageLedger.open(accounts.database, directory, logger)
   const ledgers = [await open(), await open(), await open()]
   await Promise.all(ledgers.slice(1).map((ledger) => ledger.flush()))
@@ -374,6 +375,19 @@ test('two servers that find the same journals write them once, and go on with th
     queries.select().from(tables.spending).where(eq(tables.spending.organisationId, organisation)),
   )
   expect(spent!.credits).toBe(12)
-  expect(await readdir(directory)).toEqual(['999999999-000000000000002-000000000.jsonl.refused'])
+  const refused = '999999999-000000000000002-000000000.jsonl.refused'
+  expect(await readdir(directory)).toEqual([refused])
+  // What is logged has none of the row's values.
+  expect(inspect(errors)).toMatch(/22P02/)
+  expect(inspect(errors)).not.toMatch(new RegExp(`unknown|${organisation}`))
+  // It is tried again by the next server, as is one that was mended.
+  const again = await open()
+  await again.close()
+  expect(await readdir(directory)).toEqual([refused])
+  await writeFile(join(directory, refused), JSON.stringify(recordOf(organisation, 3)))
+  const mended = await open()
+  await mended.close()
+  await rowsOf(organisation, 7)
+  expect(await readdir(directory)).toEqual([])
   await rm(directory, { recursive: true })
 })

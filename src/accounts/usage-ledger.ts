@@ -2,10 +2,9 @@ import { closeSync, openSync, writeSync } from 'node:fs'
 import { mkdir, readdir, readFile, rename, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { Logger } from 'pino'
-import { ApiError } from '../lib/errors/errors.ts'
 import { isAlive } from '../lib/is-alive.ts'
 import { parseJsonOr } from '../lib/json/parse-json.ts'
-import type { Database } from '../storage/database.ts'
+import { type Database, isDataError } from '../storage/database.ts'
 import { sql } from '../storage/drizzle.ts'
 
 /** The usage of one request that was admitted to a model. */
@@ -33,6 +32,9 @@ export interface UsageRecord {
   readonly credits: number
 }
 
+const JOURNAL = /\.jsonl(\.refused)?$/
+/** What a journal is called that the database has rejected. The next start tries it again. */
+const REFUSED = '.refused'
 const FLUSH_MS = 1_000
 const ROWS_AT_ONCE = 2_000
 /** Most records to keep in memory while the journal cannot be written. */
@@ -78,7 +80,7 @@ export class UsageLedger {
     alone: number | null = null,
   ): Promise<UsageLedger> {
     await mkdir(directory, { recursive: true, mode: 0o700 })
-    const names = (await readdir(directory)).filter((name) => name.endsWith('.jsonl')).sort()
+    const names = (await readdir(directory)).filter((name) => JOURNAL.test(name)).sort()
     const left = names.filter((name) => isLeft(name, alone)).map((name) => join(directory, name))
     return new UsageLedger(database, directory, logger, left)
   }
@@ -132,20 +134,20 @@ export class UsageLedger {
     try {
       const lines = (await readFile(path, 'utf8')).split('\n')
       if (await this.#insert(lines)) await rm(path, { force: true })
-      else await rename(path, `${path}.refused`)
+      else if (!path.endsWith(REFUSED)) await rename(path, path + REFUSED)
     } catch (error) {
       if ((error as NodeJS.ErrnoException).code !== 'ENOENT') throw error
     }
   }
 
-  /** @returns false when the database rejects the rows for good. @throws ApiError 503 when it is unavailable. */
+  /** @returns false when the database rejects the rows for good. @throws Error when it does not take them now. */
   async #insert(lines: readonly string[]): Promise<boolean> {
     const records = lines.flatMap(parseLine)
     for (let from = 0; from < records.length; from += ROWS_AT_ONCE) {
       try {
         await this.#database.execute(insertion(records.slice(from, from + ROWS_AT_ONCE)))
       } catch (error) {
-        if (error instanceof ApiError) throw error
+        if (!isDataError(error)) throw error
         this.#logger.error({ err: error }, 'The database rejected usage records; their journal is set aside')
         return false
       }

@@ -90,6 +90,9 @@ const HEADERS_TIMEOUT_MS = 20_000
 /** How often Node checks for connections past a timeout. Its default, 30 s, would delay every timeout by up to 30 s. */
 const CHECK_MS = 1_000
 
+/** Time for a client to read why its request is broken: to close at once may take the answer from it. */
+const BROKEN_LINGER_MS = 2_000
+
 /** Builds the HTTP server with all its endpoints, and does not start it. */
 export function createApi(options: ApiOptions): FastifyInstance {
   const { models, closing, headersTimeoutMs = HEADERS_TIMEOUT_MS } = options
@@ -207,6 +210,8 @@ function answerBrokenRequest(error: Error & { code?: string }, socket: Socket): 
     ...Object.entries(idHeaders(newTraceId())).map(([name, value]) => `${name}: ${value}`),
     'connection: close',
   ]
+  // A client that does not end its side would hold the connection for ever.
+  setTimeout(() => socket.destroy(), BROKEN_LINGER_MS).unref()
   socket.end(`${head.join('\r\n')}\r\n\r\n${body}`)
 }
 

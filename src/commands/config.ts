@@ -19,6 +19,7 @@ ${SETTINGS_HELP}`,
     const { values } = readOptions(args, { json: { type: 'boolean' } })
     const settings = await loadConfig()
     await readKnownCards(settings)
+    await checkTracing(settings)
     if (values.json) {
       process.stdout.write(`${JSON.stringify(shown(settings), null, 2)}\n`)
       return
@@ -29,19 +30,49 @@ ${SETTINGS_HELP}`,
 }
 
 function shown(settings: Config): Record<string, unknown> {
-  const withoutPassword = (address: string | null) => {
-    if (address === null) return null
-    const url = new URL(address)
-    if (url.password !== '') url.password = '***'
-    return url.href
-  }
   return {
     ...settings,
     cacheDirectory: settings.cacheDirectory ?? cacheDirectory(),
-    apiKey: settings.apiKey === null ? null : '***',
-    secret: settings.secret === null ? null : '***',
-    cameras: settings.cameras.map((camera) => ({ ...camera, password: camera.password === null ? null : '***' })),
-    databaseUrl: withoutPassword(settings.databaseUrl),
-    redisUrl: withoutPassword(settings.redisUrl),
+    apiKey: settings.apiKey === null ? null : HIDDEN,
+    secret: settings.secret === null ? null : HIDDEN,
+    cameras: settings.cameras.map(({ url, password, ...camera }) => {
+      return { ...camera, url: withoutSecrets(url), password: password === null ? null : HIDDEN }
+    }),
+    databaseUrl: settings.databaseUrl && withoutSecrets(settings.databaseUrl),
+    redisUrl: settings.redisUrl && withoutSecrets(settings.redisUrl),
+    blobs: withoutSecrets(settings.blobs),
+    tracing: settings.tracing && Object.fromEntries(Object.entries(settings.tracing).map(shownVariable)),
   }
+}
+
+const HIDDEN = '***'
+/** Values in the query of an address that are no secret. */
+const OPEN: ReadonlySet<string> = new Set(['endpoint', 'region', 'young', 'sslmode'])
+
+/**
+ * An address without what could be a password: in the login, in the query, or in a path such as that of cameras which
+ * take `/user=admin&password=...`. A folder stays as it is.
+ */
+function withoutSecrets(address: string): string {
+  if (!URL.canParse(address)) return address
+  const url = new URL(address)
+  if (url.password !== '') url.password = HIDDEN
+  url.pathname = url.pathname.replace(/=[^/&;]*/g, `=${HIDDEN}`)
+  const query = [...url.searchParams].map(([name, value]) => {
+    return value === '' ? HIDDEN : `${name}=${OPEN.has(name) ? withoutSecrets(value) : HIDDEN}`
+  })
+  url.search = query.join('&')
+  return url.href
+}
+
+function shownVariable([name, value]: [string, string]): [string, string] {
+  return [name, name.endsWith('_HEADERS') ? HIDDEN : withoutSecrets(value)]
+}
+
+/** A server only warns of these, and traces nothing. */
+async function checkTracing({ tracing }: Config): Promise<void> {
+  if (tracing === null) return
+  const { readExporter, readSampler } = await import('../tracing/otlp-settings.ts')
+  readExporter(tracing)
+  readSampler(tracing)
 }

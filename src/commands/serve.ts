@@ -70,8 +70,15 @@ function stopSignal() {
       begin(signal)
     })
   }
-  // What bin/lookout.cjs makes of a SIGTERM, which this process may have received as well.
-  process.on('SIGUSR2', () => begin('SIGTERM'))
+  // What bin/lookout.cjs makes of its signals. This process may have received the same ones, which are counted apart.
+  let passedOn = false
+  const passOn = (signal: NodeJS.Signals) => {
+    if (passedOn) process.exit(1)
+    passedOn = true
+    begin(signal)
+  }
+  process.on('SIGUSR2', () => passOn('SIGTERM'))
+  process.on('message', () => passOn('SIGINT'))
   return {
     whenAsked(action: (signal: NodeJS.Signals) => Promise<void>) {
       stop = action

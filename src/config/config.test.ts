@@ -79,11 +79,52 @@ test.each([
   ['LOOKOUT_QUEUE_LENGTH', 'long'],
   ['LOOKOUT_CHAT_SECONDS', '0'],
   ['LOOKOUT_DRAIN_SECONDS', '-1'],
+  ['LOOKOUT_HOST', 'http://0.0.0.0'],
+  ['LOOKOUT_HOST', 'localhost:8080'],
+  ['LOOKOUT_METRICS_HOST', '[::1]:9464'],
+  ['LOOKOUT_WEBHOOK_HOSTS', 'hooks.local/path'],
+  ['LOOKOUT_CAMERA_HOSTS', 'rtsp://cam'],
+  ['LOOKOUT_CAMERA_HOSTS', '192.168.1.0/99'],
+  ['LOOKOUT_CAMERA_HOSTS', 'cam/24'],
+  ['LOOKOUT_BLOBS', 's3://'],
+  ['LOOKOUT_BLOBS', 's3:bucket'],
+  ['LOOKOUT_BLOBS', 's3://bucket?endpoint=minio:9000'],
+  ['LOOKOUT_BLOBS', 's3://bucket?end_point=http://minio:9000'],
   ['LOOKOUT_METRICS_PORT', '8080'],
   ['LOOKOUT_METRICS_PORT', 'on'],
 ])('names the setting at fault: %s=%s', (name, value) => {
   expect(() => readConfig({ [name]: value })).toThrow(ConfigError)
   expect(() => readConfig({ [name]: value })).toThrow(new RegExp(`^${name}: .+$`))
+})
+
+test.each([
+  'http://minio:9000',
+  'minio:99999',
+  'minio:0',
+  'minio:',
+  '10.0.0.0/8',
+  '*.local',
+  'a@b',
+  '300.1.1.1',
+  '[::1',
+  'fe80::1%eth0',
+])('names the settings of hosts for one that is none: %s', (host) => {
+  for (const name of ['LOOKOUT_MEDIA_HOSTS', 'LOOKOUT_WEBHOOK_HOSTS']) {
+    expect(() => readConfig({ [name]: `minio, ${host}` })).toThrow(`${name}: expected hosts`)
+  }
+})
+
+test('takes hosts as names and addresses, with ports and as networks of cameras', () => {
+  const hosts = ['minio', 'minio:9000', 'a_b.local', '10.0.0.7:80', '[::1]:80', '[fe80::1]', 'fe80::1', 'bücher.de']
+  const networks = ['192.168.1.0/24', 'fd00::/8']
+  const config = readConfig({
+    LOOKOUT_HOST: '[::1]',
+    LOOKOUT_MEDIA_HOSTS: hosts.join(),
+    LOOKOUT_CAMERA_HOSTS: [...hosts, ...networks].join(),
+    LOOKOUT_BLOBS: 's3://bucket/a/b?endpoint=http://minio:9000&region=eu',
+  })
+  expect(config).toMatchObject({ host: '::1', mediaHosts: hosts, cameraHosts: [...hosts, ...networks] })
+  expect(config.blobs).toMatch(/^s3:/)
 })
 
 test('cameras are spoken to as their addresses say, unless a type is given', () => {

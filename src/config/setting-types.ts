@@ -1,3 +1,4 @@
+import { isIP } from 'node:net'
 import { z } from 'zod'
 import { booleanOf } from './boolean-text.ts'
 
@@ -36,6 +37,58 @@ export function list() {
   return z.preprocess(
     (given) => (typeof given === 'string' ? splitList(given) : given),
     z.array(text(), 'expected a list'),
+  )
+}
+
+/** An address to listen on, or a name of one; IPv6 may have the brackets that it has in URLs. */
+export function listeningHost() {
+  return z.preprocess(
+    (given) => (typeof given === 'string' ? given.replace(/^\[(.+)\]$/, '$1') : given),
+    text().refine(
+      (given) => isIP(given) !== 0 || (NAME.test(given) && isHost(given)),
+      'expected an address or a name without http:// and port, such as 0.0.0.0 or ::1',
+    ),
+  )
+}
+
+/** Hosts that may be asked, each `host` or `host:port`. @param networks whether they may be networks too, as CIDR. */
+export function hosts({ networks = false } = {}) {
+  const isOne = (given: string) => isHost(isIP(given) === 6 ? `[${given}]` : given) || (networks && isNetwork(given))
+  return list().refine(
+    (given) => given.every(isOne),
+    `expected hosts (host or host:port, without http://)${networks ? ' and networks (192.168.1.0/24)' : ''}`,
+  )
+}
+
+const NAME = /^[^:]+$/
+
+function isHost(given: string): boolean {
+  // A URL allows more: another path, a login, and stars in a name.
+  return /^[^\s/?#@*\\]+$/.test(given) && !/:0*$/.test(given) && URL.canParse(`http://${given}`)
+}
+
+function isNetwork(given: string): boolean {
+  const [, address = '', bits] = /^([^/]+)\/(\d{1,3})$/.exec(given) ?? []
+  const family = isIP(address)
+  return family !== 0 && Number(bits) <= (family === 4 ? 32 : 128)
+}
+
+/** A place for bytes: a folder, or `s3://bucket/prefix` with what a query may say of it. */
+export function blobPlace() {
+  const isBucket = (given: string) => {
+    if (!URL.canParse(given)) return false
+    const { protocol, hostname, searchParams } = new URL(given)
+    const endpoint = searchParams.get('endpoint')
+    return (
+      protocol === 's3:' &&
+      hostname !== '' &&
+      [...searchParams.keys()].every((name) => ['endpoint', 'region', 'young'].includes(name)) &&
+      (endpoint === null || address(['http:', 'https:']).safeParse(endpoint).success)
+    )
+  }
+  return text().refine(
+    (given) => (/^s3:|:\/\//.test(given) ? isBucket(given) : true),
+    'expected a folder or s3://bucket/prefix, with nothing but endpoint=https://... and region=... after a ?',
   )
 }
 

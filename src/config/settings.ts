@@ -4,7 +4,20 @@ import { BACKENDS } from './backend.ts'
 import { cameraList } from './cameras.ts'
 import { COMPATIBILITIES } from './compatibility.ts'
 import { BUCKETS } from './rate-limits.ts'
-import { address, choice, list, number, onOff, parsePairs, port, switched, text } from './setting-types.ts'
+import {
+  address,
+  blobPlace,
+  choice,
+  hosts,
+  list,
+  listeningHost,
+  number,
+  onOff,
+  parsePairs,
+  port,
+  switched,
+  text,
+} from './setting-types.ts'
 import { findShippedCard } from './shipped-model.ts'
 
 interface About {
@@ -26,7 +39,7 @@ const ALIASES = 'expected names with the models they stand for, such as gpt-4o=s
  * is said of settings is derived from here: the variables, `--help`, the table in docs/operations.md, hints in errors.
  */
 export const settingsSchema = z.object({
-  host: text().default('127.0.0.1').register(ABOUT, { help: 'address to listen on' }),
+  host: listeningHost().default('127.0.0.1').register(ABOUT, { help: 'address to listen on' }),
   port: port().default(8080).register(ABOUT, { help: 'port to listen on; 0 takes any free port' }),
   api_key: text()
     .regex(/^[\x21-\x7e]+$/, 'expected visible ASCII characters without spaces')
@@ -99,11 +112,11 @@ export const settingsSchema = z.object({
   watches: number('a number of watches from 0 to 999', { max: 999, whole: true }).default(16).register(ABOUT, {
     help: 'watches that the server runs; one organisation may have half of them. 0 answers requests about watches with 503',
   }),
-  media_hosts: list().default([]).register(ABOUT, {
+  media_hosts: hosts().default([]).register(ABOUT, {
     help: 'private hosts (host or host:port) that the server may fetch media from',
     default: 'none',
   }),
-  webhook_hosts: list().default([]).register(ABOUT, {
+  webhook_hosts: hosts().default([]).register(ABOUT, {
     help: 'private hosts (host or host:port) that webhooks of watches may be sent to',
     default: 'none',
   }),
@@ -111,7 +124,7 @@ export const settingsSchema = z.object({
     help: 'cameras of watches, in the file: a list of name, url, username, password, certificate, type (rtsp, mjpeg, jpeg or hls) and organisations',
     default: 'none',
   }),
-  camera_hosts: list().default([]).register(ABOUT, {
+  camera_hosts: hosts({ networks: true }).default([]).register(ABOUT, {
     help: 'hosts (host or host:port) and networks (192.168.1.0/24) of cameras that keys of scope admin may name',
     default: 'none',
   }),
@@ -164,17 +177,10 @@ export const settingsSchema = z.object({
       help: 'origins whose pages may call the API from a browser; * allows all',
       default: 'none',
     }),
-  blobs: text()
-    .refine(
-      (given) => !given.includes('://') || address(['s3:']).safeParse(given).success,
-      'expected a folder or s3://bucket',
-    )
-    .nullable()
-    .default(null)
-    .register(ABOUT, {
-      help: 'where the bytes of uploaded files are: a folder, or s3://bucket/prefix?endpoint=https://...&region=...',
-      default: 'a folder in the data directory',
-    }),
+  blobs: blobPlace().nullable().default(null).register(ABOUT, {
+    help: 'where the bytes of uploaded files are: a folder, or s3://bucket/prefix?endpoint=https://...&region=...',
+    default: 'a folder in the data directory',
+  }),
   database_url: address(['postgres:', 'postgresql:']).nullable().default(null).register(ABOUT, {
     help: 'PostgreSQL database, postgres://...',
     default: 'an embedded database in the data directory',
@@ -201,7 +207,7 @@ export const settingsSchema = z.object({
     help: "port of Prometheus' /metrics; 0 takes any free port",
     default: 'none: metrics are not served',
   }),
-  metrics_host: text().default('127.0.0.1').register(ABOUT, { help: 'address to serve metrics on' }),
+  metrics_host: listeningHost().default('127.0.0.1').register(ABOUT, { help: 'address to serve metrics on' }),
 })
 
 type Settings = z.infer<typeof settingsSchema>

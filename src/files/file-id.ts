@@ -2,6 +2,7 @@ import { randomBytes } from 'node:crypto'
 import { base62 } from '../accounts/api-key.ts'
 
 const FILE_ID = /^file-[0-9A-Za-z]{22}$/
+const BLOB_NAME = /^[a-z0-9-]+\/file-[0-9A-Za-z]{22}$/
 /** Random bits, below the 48 bits of the time in milliseconds. */
 const RANDOM_BITS = 80n
 /** Random bytes in the distance between two ids of the same millisecond; few, so that ids do not run ahead of time. */
@@ -14,6 +15,11 @@ export function isFileId(text: string): boolean {
 /** The name of a file's bytes in the blob store. */
 export function blobName(organisation: string, id: string): string {
   return `${organisation}/${id}`
+}
+
+/** Whether `blobName` writes such names: what else is in the store is none of Lookout's. */
+export function isBlobName(name: string): boolean {
+  return BLOB_NAME.test(name)
 }
 
 /**

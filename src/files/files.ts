@@ -5,12 +5,13 @@ import type { StoredFiles } from '../media/fetching/stored-files.ts'
 import type { MediaType } from '../media/media-type.ts'
 import type { BlobStore, ByteRange, Draft } from '../storage/blob-store.ts'
 import type { Database, Transaction } from '../storage/database.ts'
-import { and, asc, desc, eq, gt, inArray, isNull, lt, ne, or, type SQL, sql } from '../storage/drizzle.ts'
+import { and, asc, desc, eq, gt, inArray, isNull, lt, ne, type SQL, sql } from '../storage/drizzle.ts'
 import * as tables from '../storage/schema.ts'
 import type { JSON_LINES } from './content-type.ts'
 import { blobName, isFileId, SortedIds } from './file-id.ts'
 import { HeldFiles } from './held-files.ts'
 import { addStored, checkQuota, checkStored, countUpload } from './storage-quota.ts'
+import { sweepBlobs } from './sweep.ts'
 
 const { files, organisations } = tables
 
@@ -57,7 +58,7 @@ export interface FileQuery {
 export interface FilesOptions {
   readonly database: Database
   readonly blobs: BlobStore
-  readonly logger: Pick<Logger, 'warn' | 'info'>
+  readonly logger: Pick<Logger, 'warn'>
 }
 
 /**
@@ -67,11 +68,12 @@ export interface FilesOptions {
 export class Files implements StoredFiles {
   readonly #database: Database
   readonly #blobs: BlobStore
-  readonly #logger: Pick<Logger, 'warn' | 'info'>
+  readonly #logger: Pick<Logger, 'warn'>
   readonly #ids = new SortedIds('file-')
   readonly held: HeldFiles
   #timer: NodeJS.Timeout | null = null
   #expiring: Promise<void> = Promise.resolve()
+  #sweeping: Promise<void> | null = null
 
   constructor({ database, blobs, logger }: FilesOptions) {
     this.#database = database
@@ -247,10 +249,14 @@ export class Files implements StoredFiles {
     return deleted
   }
 
-  /** Deletes files whose time is over, now and from time to time. */
+  /** Deletes files whose time is over, now and from time to time, and once the bytes of unfinished uploads. */
   start(): void {
-    this.#expire()
-    this.#timer = setInterval(() => this.#expire(), EXPIRY_SWEEP_MS)
+    const clear = () => {
+      this.#expire()
+      this.#sweeping ??= this.#sweep()
+    }
+    clear()
+    this.#timer = setInterval(clear, EXPIRY_SWEEP_MS)
     this.#timer.unref()
   }
 
@@ -276,28 +282,21 @@ export class Files implements StoredFiles {
     }
   }
 
+  /** Once it has succeeded; meanwhile it is tried again. */
+  async #sweep(): Promise<void> {
+    try {
+      await sweepBlobs(this.#database, this.#blobs, this.#logger)
+    } catch (error) {
+      this.#logger.warn({ err: error }, 'The bytes of unfinished uploads could not be removed yet')
+      this.#sweeping = null
+    }
+  }
+
   async close(): Promise<void> {
     if (this.#timer !== null) clearInterval(this.#timer)
     this.#timer = null
     await this.#expiring
-  }
-
-  /** Removes blobs that belong to no file. @returns the number of removed blobs. */
-  async sweep(): Promise<number> {
-    const removed = await this.#blobs.sweep(async (names) => {
-      const parts = names.map((name) => name.split('/') as [organisation: string, id: string])
-      const ids = new Map<string, string[]>()
-      for (const [organisation, id] of parts) ids.set(organisation, [...(ids.get(organisation) ?? []), id])
-      const rows = await this.#database.use((queries) =>
-        queries
-          .select({ organisation: files.organisationId, id: files.id })
-          .from(files)
-          .where(or(...[...ids].map(([owner, of]) => and(eq(files.organisationId, owner), inArray(files.id, of))))),
-      )
-      return new Set(rows.map(({ organisation, id }) => blobName(organisation, id)))
-    })
-    if (removed > 0) this.#logger.info({ removed }, 'Removed the bytes of unfinished uploads')
-    return removed
+    await this.#sweeping
   }
 
   /** The row of the file is already deleted. If its bytes cannot be removed now, the next sweep removes them. */

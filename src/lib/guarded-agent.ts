@@ -1,3 +1,4 @@
+import { isIP } from 'node:net'
 import type { Agent, Dispatcher } from 'undici'
 import { guardedLookup, type HostResolver, isPublic, literalAddress } from './public-address.ts'
 
@@ -14,6 +15,7 @@ export type Refusal = 'protocol' | 'port' | 'private'
 type Options = Omit<Dispatcher.RequestOptions, 'origin' | 'path'>
 
 const CONNECTIONS = 16
+const USUAL_PORTS: Readonly<Record<string, number>> = { 'http:': 80, 'https:': 443 }
 
 /**
  * Sends requests to addresses that clients name, without giving them access to the server's own network. Only http(s) on
@@ -49,9 +51,10 @@ export class GuardedAgent {
     return request(url.href, { ...options, dispatcher: this.#isAllowed(url) ? unguarded : guarded })
   }
 
-  #isAllowed({ hostname, host }: URL): boolean {
+  #isAllowed({ protocol, hostname, port }: URL): boolean {
     const { allowedHosts } = this.#policy
-    return allowedHosts.has(hostname) || allowedHosts.has(host)
+    // A URL leaves out the usual port, which the setting may name.
+    return allowedHosts.has(hostname) || allowedHosts.has(`${hostname}:${port || USUAL_PORTS[protocol]}`)
   }
 
   async close(): Promise<void> {
@@ -60,9 +63,15 @@ export class GuardedAgent {
   }
 }
 
-/** The form in which hosts are compared. */
+/** The form in which hosts are compared: that of a URL, with the port if one is given. */
 export function hostSet(hosts: Iterable<string>): ReadonlySet<string> {
-  return new Set([...hosts].map((host) => host.trim().toLowerCase()))
+  return new Set([...hosts].map(comparable))
+}
+
+function comparable(given: string): string {
+  const host = isIP(given) === 6 ? `[${given}]` : given
+  const port = /:0*(\d+)$/.exec(host)?.[1]
+  return new URL(`http://${host}`).hostname + (port === undefined ? '' : `:${port}`)
 }
 
 interface Client {

@@ -4,7 +4,7 @@ import { type AddressInfo, createServer as createTcpServer } from 'node:net'
 import { Readable } from 'node:stream'
 import { crc32, deflateSync } from 'node:zlib'
 import sharp from 'sharp'
-import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest'
 import { makeVideo } from '../../test/support/video.ts'
 import { ApiError } from '../lib/errors/errors.ts'
 import { isPublic } from './fetching/guarded-fetch.ts'
@@ -414,6 +414,25 @@ describe('rejected images', () => {
       expect((await refusal(url)).message).toMatch(/not public/)
     }
     expect((await refusal('http://example.com:22/x.png')).message).toContain('port 22')
+  })
+
+  it('but not those of hosts that are allowed, with the usual port too', async () => {
+    const trusting = new MediaLoader({ allowedHosts: ['127.0.0.1:80', 'LOCALHOST:443', '::1'] })
+    onTestFinished(() => trusting.close())
+    const messageOf = (url: string) =>
+      trusting
+        .open('org', never)
+        .image({ reference: { type: 'url', url }, param: 'p', signal: never }, limits)
+        .then(
+          () => '',
+          (error: Error) => error.message,
+        )
+    for (const url of ['http://127.0.0.1/x', 'http://127.0.0.1:80/x', 'https://localhost/x', 'http://[::1]:9/x']) {
+      expect(await messageOf(url)).not.toMatch(/not public|not allowed/)
+    }
+    for (const url of ['https://127.0.0.1/x', 'http://localhost/x']) {
+      expect(await messageOf(url)).toMatch(/not public/)
+    }
   })
 
   it('failing servers, without repeating secrets', async () => {

@@ -15,8 +15,15 @@ export interface Draft {
   discard(): Promise<void>
 }
 
-/** Returns those of the names that are known. */
-type KnownNames = (names: readonly string[]) => Promise<ReadonlySet<string>>
+/** A blob that is there. What else is kept in the same place may be listed too. */
+export interface ListedBlob {
+  readonly name: string
+  /** Whether no server can be writing it still, and about to write its row. */
+  isSettled(): Promise<boolean>
+}
+
+/** The folder of marks: one empty blob for each database whose servers have used the store. */
+export const MARKS = '.databases'
 
 /** Stores immutable bytes under names. A name is `folder/name`, of letters, digits and `-`; the server makes it. */
 export interface BlobStore {
@@ -25,10 +32,11 @@ export interface BlobStore {
   read(name: string, range: ByteRange | null, signal?: AbortSignal): Promise<Readable | null>
   /** Removes a blob. A blob that does not exist is no error. */
   remove(name: string): Promise<void>
-  /**
-   * Removes blobs whose names are not known, except those that another server may be writing.
-   * @returns the number of removed blobs.
-   */
-  sweep(known: KnownNames): Promise<number>
+  /** Lists what is kept, in parts. */
+  list(): AsyncIterable<readonly ListedBlob[]>
+  /** The databases whose servers have used the store. */
+  marks(): Promise<readonly string[]>
+  /** Adds a database to them. @param id letters, digits, `_` and `-` */
+  mark(id: string): Promise<void>
   close(): Promise<void>
 }

@@ -2,7 +2,7 @@ import { Socket } from 'node:net'
 import pg from 'pg'
 import { ApiError, serviceUnavailable } from '../lib/errors/errors.ts'
 import { withTimeout } from '../lib/with-timeout.ts'
-import { drizzle, type NodePgDatabase, type SQL } from './drizzle.ts'
+import { DrizzleQueryError, drizzle, type NodePgDatabase, type SQL } from './drizzle.ts'
 import { PathSocket } from './embedded/address.ts'
 import { EmbeddedDatabase, EmbeddedDatabaseError } from './embedded/embedded-database.ts'
 import { migrate } from './migrate.ts'
@@ -115,7 +115,7 @@ export class Database {
   /**
    * Runs work with the database. Work that could not start because the process of the embedded database had ended is
    * retried; work that has started never is.
-   * @throws ApiError 503 when the database is unavailable or full.
+   * @throws ApiError 503 when the database is unavailable or full. @throws StatementError for other errors of a statement.
    */
   async use<Result>(work: (queries: Queries) => Promise<Result>): Promise<Result> {
     try {
@@ -126,11 +126,14 @@ export class Database {
   }
 
   async #translated(error: unknown): Promise<unknown> {
-    if (error instanceof ApiError || !isUnavailable(error)) return error
+    if (error instanceof ApiError) return error
+    const shown = withoutValues(error)
+    if (!isUnavailable(error)) return shown
     // An embedded database that cannot write its log ends without a word.
-    if (isFull(codeOf(error)) || (await this.#embedded?.isDiskFull()))
-      return new StorageFullError('the database', error)
-    return serviceUnavailable('The database is not responding; try again later', RETRY_AFTER_S, error)
+    const code = codeOf(error)
+    if (isFull(code) || (await this.#embedded?.isDiskFull())) return new StorageFullError('the database', shown)
+    const what = REFUSING_STATE.test(code ?? '') ? 'refuses this at the moment' : 'is not responding'
+    return serviceUnavailable(`The database ${what}; try again later`, RETRY_AFTER_S, shown)
   }
 
   /**
@@ -193,8 +196,47 @@ function withTimeLimit(client: pg.PoolClient, query_timeout: number): pg.PoolCli
   return Object.create(client, { query: { value: query } })
 }
 
+/** SQLSTATEs of values that no statement can store (22) and of broken constraints (23). Their messages quote values. */
+const DATA_STATE = /^2[23]/
+const MOST_SQL = 500
+
+/** A statement that failed. Unlike the driver's error and Drizzle's, it quotes no values: clients wrote them. */
+class StatementError extends Error {
+  override readonly name = 'StatementError'
+  /** The SQLSTATE, or the code of a socket's error. */
+  readonly code: string | undefined
+  readonly sql: string | undefined
+
+  constructor(message: string, code: string | undefined, sql: string | undefined) {
+    super(message)
+    this.code = code
+    this.sql = sql?.slice(0, MOST_SQL)
+  }
+}
+
+/** Whether the database will never take the data of a statement. */
+export function isDataError(error: unknown): boolean {
+  return error instanceof StatementError && DATA_STATE.test(error.code ?? '')
+}
+
+/** Drizzle's errors list the values of all parameters, and those of the driver some. */
+function withoutValues(error: unknown): unknown {
+  const sql = error instanceof DrizzleQueryError ? error.query : undefined
+  const cause = error instanceof DrizzleQueryError ? error.cause : error
+  if (sql === undefined && !(cause instanceof pg.DatabaseError)) return error
+  const code = codeOf(cause)
+  const message =
+    code !== undefined && DATA_STATE.test(code) ? 'The database rejected values' : (cause as Error | undefined)?.message
+  return new StatementError(message || 'The statement failed', code, sql)
+}
+
 /** SQLSTATEs of connection errors (08), deadlocks (40), lack of resources (53), shutdown (57P), system errors (58) and timeouts. */
 const UNAVAILABLE_STATE = /^(08|40|53|57P|58|57014|25P03)/
+/**
+ * SQLSTATEs of a database that takes no writes (25006) or no login (28), is not there (3D000), gives no right (42501), or
+ * no connection or lock (55): while it fails over, is restored or upgraded.
+ */
+const REFUSING_STATE = /^(25006|28|3D000|42501|55)/
 /** Codes of socket errors, e.g. `ECONNREFUSED`; Node's own start with `ERR_`. */
 const UNAVAILABLE_CODE = /^E(?!RR_)[A-Z_]+$/
 const UNAVAILABLE_MESSAGE =
@@ -203,7 +245,9 @@ const UNAVAILABLE_MESSAGE =
 function isUnavailable(error: unknown): boolean {
   if (error instanceof EmbeddedDatabaseError) return true
   const code = codeOf(error)
-  if (typeof code === 'string') return UNAVAILABLE_STATE.test(code) || UNAVAILABLE_CODE.test(code)
+  if (typeof code === 'string') {
+    return UNAVAILABLE_STATE.test(code) || REFUSING_STATE.test(code) || UNAVAILABLE_CODE.test(code)
+  }
   const causes = [error, error instanceof Error ? error.cause : null]
   return causes.some((cause) => cause instanceof Error && UNAVAILABLE_MESSAGE.test(cause.message))
 }

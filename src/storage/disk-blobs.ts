@@ -1,17 +1,18 @@
-import { mkdir, open, readdir, rename, rm, stat } from 'node:fs/promises'
+import { mkdir, open, readdir, rename, rm, stat, writeFile } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
-import type { BlobStore } from './blob-store.ts'
+import { type BlobStore, type ListedBlob, MARKS } from './blob-store.ts'
 import { openDrafts } from './draft-folder.ts'
 
 /** A younger blob may belong to another server on the same folder that has not written its row yet. */
 const YOUNG_MS = 3_600_000
-const SWEEP_NAMES = 1_000
+const LISTED_AT_ONCE = 1_000
 const READ_BYTES = 256 * 1024
 
 /** Stores blobs as files in one folder. */
 export async function openDiskBlobs(directory: string): Promise<BlobStore> {
   const drafts = await openDrafts(join(directory, 'drafts'))
   const root = join(directory, 'kept')
+  const marks = join(directory, MARKS)
   await mkdir(root, { recursive: true, mode: 0o700 })
 
   /** `folder/name` is stored in a subfolder named by the last two characters of the name, to keep folders small. */
@@ -20,18 +21,17 @@ export async function openDiskBlobs(directory: string): Promise<BlobStore> {
     return join(root, folder, file.slice(-2), file)
   }
   async function* allNames(): AsyncGenerator<string, void, void> {
-    for (const folder of await readdir(root)) {
-      for (const shelf of await readdir(join(root, folder))) {
-        for (const file of await readdir(join(root, folder, shelf))) yield `${folder}/${file}`
+    for (const folder of await entries(root)) {
+      for (const shelf of await entries(join(root, folder))) {
+        for (const file of await entries(join(root, folder, shelf))) yield `${folder}/${file}`
       }
     }
   }
   /** Alone on the folder, a server may remove files that are older than itself; beside others, only old ones. */
-  const mayRemove = async (name: string) => {
+  const isSettled = async (name: string) => {
     const written = (await stat(pathOf(name)).catch(() => null))?.mtimeMs ?? Number.POSITIVE_INFINITY
     return written < (drafts.alone ? performance.timeOrigin : Date.now() - YOUNG_MS)
   }
-  const remove = (name: string) => rm(pathOf(name), { force: true })
   return {
     draft: () =>
       drafts.begin(async (draft, name) => {
@@ -51,32 +51,38 @@ export async function openDiskBlobs(directory: string): Promise<BlobStore> {
       return file.createReadStream({ ...part, highWaterMark: READ_BYTES, ...(signal ? { signal } : {}) })
     },
 
-    remove,
+    remove: (name) => rm(pathOf(name), { force: true }),
 
-    async sweep(known) {
-      let names: string[] = []
-      let removed = 0
-      const sweep = async () => {
-        const keep = await known(names)
-        for (const name of names) {
-          if (keep.has(name) || !(await mayRemove(name))) continue
-          await remove(name)
-          removed++
-        }
-        names = []
-      }
+    async *list() {
+      let listed: ListedBlob[] = []
       for await (const name of allNames()) {
-        names.push(name)
-        if (names.length === SWEEP_NAMES) await sweep()
+        listed.push({ name, isSettled: () => isSettled(name) })
+        if (listed.length < LISTED_AT_ONCE) continue
+        yield listed
+        listed = []
       }
-      if (names.length > 0) await sweep()
-      return removed
+      yield listed
+    },
+
+    marks: () => entries(marks),
+
+    async mark(id) {
+      await mkdir(marks, { recursive: true, mode: 0o700 })
+      await writeFile(join(marks, id), '')
     },
 
     async close() {
       drafts.close()
     },
   }
+}
+
+/** The names in a folder; none in what is no folder. */
+async function entries(path: string): Promise<string[]> {
+  return readdir(path).catch((error: NodeJS.ErrnoException) => {
+    if (error.code === 'ENOENT' || error.code === 'ENOTDIR') return []
+    throw error
+  })
 }
 
 async function syncFolder(path: string): Promise<void> {

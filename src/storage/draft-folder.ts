@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
 import { serviceUnavailable } from '../lib/errors/errors.ts'
 import type { Draft } from './blob-store.ts'
-import { FolderLock, LOCK_FILE } from './folder-lock.ts'
+import { FolderLock } from './folder-lock.ts'
 import { isFull, StorageFullError } from './storage-full.ts'
 
 const RETRY_AFTER_S = 30
@@ -13,6 +13,9 @@ const SHARING_TIMEOUT_MS = 60_000
 const SHARING_RETRY_MS = 20
 const BLOCK_BYTES = 2 ** 20
 const SYNC_BYTES = 16 * 2 ** 20
+
+/** What drafts and media that are being decoded are called. The operator may keep other files in the same folder. */
+const DRAFT = /^[0-9a-f]{24}$/
 
 /** Moves the finished file from `path` to its place under a name. */
 type Keep = (path: string, name: string) => Promise<void>
@@ -23,7 +26,7 @@ export async function openDrafts(directory: string) {
   using exclusive = FolderLock.exclusive(directory)
   if (exclusive) {
     for (const name of await readdir(directory)) {
-      if (!name.startsWith(LOCK_FILE)) await rm(join(directory, name), { recursive: true, force: true })
+      if (DRAFT.test(name)) await rm(join(directory, name), { force: true })
     }
   }
   exclusive?.[Symbol.dispose]()

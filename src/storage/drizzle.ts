@@ -11,6 +11,6 @@ const driver = require('drizzle-orm/node-postgres') as typeof import('drizzle-or
 
 export type { SQL } from 'drizzle-orm'
 export type { NodePgDatabase } from 'drizzle-orm/node-postgres'
-export const { and, asc, count, desc, eq, gt, inArray, isNull, lt, ne, or, sql } = core
+export const { and, asc, count, desc, eq, gt, inArray, isNull, lt, ne, or, sql, DrizzleQueryError } = core
 export const { bigint, boolean, date, index, integer, jsonb, numeric, pgTable, primaryKey, text, timestamp } = postgres
 export const { drizzle } = driver

@@ -1,7 +1,7 @@
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 
-export const LOCK_FILE = 'lock'
+const LOCK_FILE = 'lock'
 
 /**
  * A lock on a folder that ends with its process, however the process ends. Node has no file locks, but SQLite, which is

@@ -2,13 +2,13 @@ import { open, rm } from 'node:fs/promises'
 import type { Readable } from 'node:stream'
 import type { S3ServiceException } from '@aws-sdk/client-s3'
 import { serviceUnavailable } from '../lib/errors/errors.ts'
-import type { BlobStore } from './blob-store.ts'
+import { type BlobStore, MARKS } from './blob-store.ts'
 import { openDrafts } from './draft-folder.ts'
 import { StorageFullError } from './storage-full.ts'
 
 /** A younger object may belong to another server on the same bucket that has not written its row yet. */
 const YOUNG_MS = 3_600_000
-const REMOVE_AT_ONCE = 1_000
+const LISTED_AT_ONCE = 1_000
 const RETRY_AFTER_S = 5
 const CONNECT_TIMEOUT_MS = 3_000
 const REQUEST_TIMEOUT_MS = 30_000
@@ -42,8 +42,14 @@ export async function openS3Blobs(url: URL, folder: string): Promise<BlobStore> 
   const [Bucket, prefix] = [url.hostname, path === '' ? '' : `${path}/`]
   const at = (name: string) => ({ Bucket, Key: prefix + name })
   const spool = await openDrafts(folder)
-  const remove = async (name: string) => {
-    await client.send(new sdk.DeleteObjectCommand(at(name))).catch(fail)
+  async function* listed(folder: string) {
+    let ContinuationToken: string | undefined
+    do {
+      const page = { Bucket, Prefix: prefix + folder, MaxKeys: LISTED_AT_ONCE, ContinuationToken }
+      const { Contents, NextContinuationToken } = await client.send(new sdk.ListObjectsV2Command(page)).catch(fail)
+      yield Contents ?? []
+      ContinuationToken = NextContinuationToken
+    } while (ContinuationToken !== undefined)
   }
   return {
     draft: () =>
@@ -73,27 +79,30 @@ export async function openS3Blobs(url: URL, folder: string): Promise<BlobStore> 
       }
     },
 
-    remove,
+    async remove(name) {
+      await client.send(new sdk.DeleteObjectCommand(at(name))).catch(fail)
+    },
 
-    async sweep(known) {
-      let removed = 0
-      let ContinuationToken: string | undefined
-      do {
-        const page = { Bucket, Prefix: prefix, MaxKeys: REMOVE_AT_ONCE, ContinuationToken }
-        const listed = await client.send(new sdk.ListObjectsV2Command(page)).catch(fail)
-        const old = (listed.Contents ?? []).filter(({ LastModified }) => {
-          return LastModified !== undefined && Date.now() - LastModified.getTime() > youngMs
-        })
-        const names = old.map(({ Key }) => Key!.slice(prefix.length))
-        const keep = names.length === 0 ? new Set<string>() : await known(names)
-        for (const name of names) {
-          if (keep.has(name)) continue
-          await remove(name)
-          removed++
-        }
-        ContinuationToken = listed.NextContinuationToken
-      } while (ContinuationToken !== undefined)
-      return removed
+    async *list() {
+      for await (const objects of listed('')) {
+        yield objects.map(({ Key, LastModified }) => ({
+          name: Key!.slice(prefix.length),
+          isSettled: async () => LastModified !== undefined && Date.now() - LastModified.getTime() > youngMs,
+        }))
+      }
+    },
+
+    async marks() {
+      const folder = `${MARKS}/`
+      const ids: string[] = []
+      for await (const objects of listed(folder)) {
+        ids.push(...objects.map(({ Key }) => Key!.slice(prefix.length + folder.length)))
+      }
+      return ids
+    },
+
+    async mark(id) {
+      await client.send(new sdk.PutObjectCommand({ ...at(`${MARKS}/${id}`), Body: '' })).catch(fail)
     },
 
     async close() {
@@ -107,5 +116,6 @@ function fail(error: unknown): never {
   if (error instanceof Error && error.name === 'AbortError') throw error
   const status = (error as S3ServiceException | null)?.$metadata?.httpStatusCode
   if (status === INSUFFICIENT_STORAGE) throw new StorageFullError('files', error)
-  throw serviceUnavailable('The file store is not responding; try again later', RETRY_AFTER_S, error)
+  const what = status !== undefined && status < 500 ? 'refuses this' : 'is not responding'
+  throw serviceUnavailable(`The file store ${what}; try again later`, RETRY_AFTER_S, error)
 }

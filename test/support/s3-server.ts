@@ -12,6 +12,8 @@ interface StoredObject {
  */
 export class S3Server {
   readonly objects = new Map<string, StoredObject>()
+  /** Whether it rejects every request, as one that has other keys. */
+  refuses = false
   readonly #server: Server
 
   private constructor() {
@@ -37,7 +39,8 @@ export class S3Server {
     const key = rest.join('/')
     const fail = (status: number, code: string) =>
       response.writeHead(status, { 'content-type': 'application/xml' }).end(`<Error><Code>${code}</Code></Error>`)
-    if (!request.headers.authorization?.startsWith('AWS4-HMAC-SHA256 ')) return void fail(403, 'AccessDenied')
+    if (this.refuses || !request.headers.authorization?.startsWith('AWS4-HMAC-SHA256 '))
+      return void fail(403, 'AccessDenied')
     if (bucket === undefined || bucket === '') return void fail(400, 'InvalidBucketName')
     if (key === '') return void response.end(this.#list(url.searchParams))
     switch (request.method) {

@@ -58,7 +58,14 @@ export function noteError(error: ApiError, call: Pick<ApiCall, 'id' | 'trace' | 
 export function logServerError(error: ApiError, { id: traceId, logger }: Pick<ApiCall, 'id' | 'logger'>): void {
   // 503 and 504 are expected under load; a 500 is a bug.
   if (error.status === 500) logger.error({ traceId, err: error.cause ?? error }, error.message)
-  else if (error.status > 500) logger.warn({ traceId, status: error.status }, error.message)
+  else if (error.status > 500) logger.warn({ traceId, status: error.status, cause: causeOf(error) }, error.message)
+}
+
+/** Why a service that the server needs has failed, in a line; nothing where the error says all. */
+function causeOf({ cause }: ApiError): string | undefined {
+  if (!(cause instanceof Error)) return undefined
+  const code = 'code' in cause && typeof cause.code === 'string' ? cause.code : cause.name
+  return `${code}: ${cause.message}`
 }
 
 export function toApiError(error: unknown): ApiError {

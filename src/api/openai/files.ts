@@ -102,7 +102,7 @@ function addShaped(scope: FastifyInstance, options: FilesApiOptions, shape: File
     bucket: { POST: 'file_upload', GET: 'file_list' },
     body: { ownBodyTimeout: true },
     handlers: {
-      POST: (request, reply) => upload(request, reply, options, shape),
+      POST: (request) => upload(request, options, shape),
       GET: (request) => list(request, files, shape),
     },
   })
@@ -123,20 +123,12 @@ function addShaped(scope: FastifyInstance, options: FilesApiOptions, shape: File
   })
 }
 
-async function upload(
-  request: FastifyRequest,
-  reply: FastifyReply,
-  options: FilesApiOptions,
-  shape: FileShape,
-): Promise<object> {
+async function upload(request: FastifyRequest, options: FilesApiOptions, shape: FileShape): Promise<object> {
   const { files, shutdown, compatibility } = options
   const principal = principalOf(request)
   await files.checkQuota(principal, leastFileBytes(declaredLength(request.raw, compatibility)))
-  const signal = requestSignal(closedSignal(reply), shutdown)
-  const stop = () => request.raw.destroy(signal.reason as Error)
-  signal.addEventListener('abort', stop, { once: true })
   try {
-    const { draft, file } = await receiveUpload(request.raw, files, shape.usualPurpose)
+    const { draft, file } = await receiveUpload(request.raw, files, { usual: shape.usualPurpose, shutdown })
     try {
       return shape.file(await files.keep(principal, draft, file))
     } catch (error) {
@@ -146,8 +138,6 @@ async function upload(
   } catch (error) {
     if (request.raw.destroyed && !request.raw.complete) throw new ClientDisconnected('The client closed the connection')
     throw error
-  } finally {
-    signal.removeEventListener('abort', stop)
   }
 }
 

@@ -62,13 +62,15 @@ export function leastFileBytes(length: number): number {
  * Receives a form with a file and its purpose, in either order. The file is written as it arrives: only a few chunks of
  * it are in memory at a time.
  * @param usual the purpose of a form that has none; null if it must have one.
+ * @param shutdown ends it with its reason, which the client gets.
  * @throws ApiError 400 when the form or the file is invalid, 408 when it stops arriving, 413 when the file is too big.
  */
 export async function receiveUpload(
   request: IncomingMessage,
   files: Pick<Files, 'draft'>,
-  usual: Purpose | null = null,
+  { usual, shutdown }: { readonly usual: Purpose | null; readonly shutdown: AbortSignal },
 ): Promise<ReceivedUpload> {
+  shutdown.throwIfAborted()
   const form = openForm(request)
   const receiving: Promise<Received>[] = []
   const streams: Readable[] = []
@@ -92,6 +94,8 @@ export async function receiveUpload(
     if (failed) request.destroy()
     else form.destroy(invalidRequest('The upload did not arrive in time', null, { status: 408 }))
   })
+  const stop = () => form.destroy(shutdown.reason as Error)
+  shutdown.addEventListener('abort', stop, { once: true })
   try {
     await feed(request, form)
     request.setTimeout(0)
@@ -109,6 +113,8 @@ export async function receiveUpload(
     const drafts = await Promise.allSettled(receiving)
     for (const outcome of drafts) if (outcome.status === 'fulfilled') await outcome.value.draft.discard()
     throw formError(error, request)
+  } finally {
+    shutdown.removeEventListener('abort', stop)
   }
 }
 

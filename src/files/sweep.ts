@@ -1,0 +1,76 @@
+import type { Logger } from 'pino'
+import { getOrMake } from '../lib/get-or-make.ts'
+import type { BlobStore, ListedBlob } from '../storage/blob-store.ts'
+import type { Database } from '../storage/database.ts'
+import { and, eq, inArray, or } from '../storage/drizzle.ts'
+import { files } from '../storage/schema.ts'
+import { sharedSecret } from '../storage/secrets.ts'
+import { blobName, isBlobName } from './file-id.ts'
+
+/** The mark for files of a database that has not left its own: one of an earlier version, or one that is lost. */
+const UNKNOWN = 'unknown'
+const NAMES_SHOWN = 10
+
+/**
+ * Removes blobs that belong to no file: what a crash leaves between bytes and row. Only a store that no other database
+ * has used is swept, because the files of another one look the same.
+ */
+export async function sweepBlobs(database: Database, blobs: BlobStore, logger: Pick<Logger, 'warn'>): Promise<void> {
+  const others = await markedByOthers(database, blobs)
+  if (others.length > 0) {
+    logger.warn({ marks: others }, 'The blob store has files of another database, so unfinished uploads stay in it')
+    return
+  }
+  const removed: string[] = []
+  for await (const listed of blobs.list()) {
+    const known = await knownOf(database, listed)
+    for (const { name, isSettled } of listed) {
+      if (!isBlobName(name) || known.has(name) || !(await isSettled())) continue
+      await blobs.remove(name)
+      removed.push(name)
+    }
+  }
+  if (removed.length === 0) return
+  const names = removed.slice(0, NAMES_SHOWN)
+  logger.warn({ removed: removed.length, names }, 'Removed the bytes of unfinished uploads')
+}
+
+/** Marks the store as used by the database. @returns the marks of other databases. */
+async function markedByOthers(database: Database, blobs: BlobStore): Promise<readonly string[]> {
+  const own = await sharedSecret(database, 'blobs')()
+  const before = await blobs.marks()
+  if (!before.includes(own)) {
+    if (before.length === 0 && (await isOfUnknown(database, blobs))) await blobs.mark(UNKNOWN)
+    await blobs.mark(own)
+  }
+  // Servers of two databases may start on it together.
+  return (await blobs.marks()).filter((mark) => mark !== own)
+}
+
+/** Whether a store without marks has files, and the database knows none of them. Earlier versions left no marks. */
+async function isOfUnknown(database: Database, blobs: BlobStore): Promise<boolean> {
+  let hasFiles = false
+  for await (const listed of blobs.list()) {
+    if ((await knownOf(database, listed)).size > 0) return false
+    hasFiles ||= listed.some(({ name }) => isBlobName(name))
+  }
+  return hasFiles
+}
+
+/** The names of those that belong to files. */
+async function knownOf(database: Database, listed: readonly ListedBlob[]): Promise<ReadonlySet<string>> {
+  const ids = new Map<string, string[]>()
+  for (const { name } of listed) {
+    if (!isBlobName(name)) continue
+    const [organisation, id] = name.split('/') as [string, string]
+    getOrMake(ids, organisation, () => []).push(id)
+  }
+  if (ids.size === 0) return new Set()
+  const rows = await database.use((queries) =>
+    queries
+      .select({ organisation: files.organisationId, id: files.id })
+      .from(files)
+      .where(or(...[...ids].map(([owner, of]) => and(eq(files.organisationId, owner), inArray(files.id, of))))),
+  )
+  return new Set(rows.map(({ organisation, id }) => blobName(organisation, id)))
+}
