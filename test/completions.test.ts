@@ -116,11 +116,17 @@ test('log-probabilities have the old shape, whole and in pieces', async () => {
 })
 
 test('of tokens that print the same, the likeliest counts', async () => {
-  const alternatives = () => [{ text: ' there', mass: 0.1 }]
+  const alternatives = () => [
+    { text: ' a', mass: 0.2 },
+    { text: ' there', mass: 0.1 },
+  ]
   server.engine.script = { texts: [' there'], alternatives }
-  const { logprobs } = (await client.completions.create({ model, prompt: 'x', logprobs: 2 })).choices[0]!
-  expect(logprobs!.token_logprobs![0]).toBeCloseTo(Math.log(0.9))
-  expect(logprobs!.top_logprobs![0]).toEqual({ ' there': logprobs!.token_logprobs![0] })
+  const { logprobs } = (await client.completions.create({ model, prompt: 'x', logprobs: 3 })).choices[0]!
+  expect(logprobs!.token_logprobs![0]).toBeCloseTo(Math.log(0.7))
+  expect(Object.entries(logprobs!.top_logprobs![0]!)).toEqual([
+    [' there', logprobs!.token_logprobs![0]],
+    [' a', Math.log(0.2)],
+  ])
 })
 
 test.each([

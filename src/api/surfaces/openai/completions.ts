@@ -143,13 +143,15 @@ class TextWriter implements ReplyWriter<ChoiceEvent> {
     return {
       tokens: tokens.map(({ text }) => text),
       token_logprobs: tokens.map(({ logProb }) => (Number.isNaN(logProb) ? null : finite(logProb))),
-      // Of several tokens that print the same text, such as parts of characters, the likeliest counts. It comes first.
-      top_logprobs: tokens.map(({ logProb, top }) =>
-        Number.isNaN(logProb)
-          ? null
-          : Object.fromEntries(top.toReversed().map(({ text, logProb }) => [text, finite(logProb)])),
-      ),
+      top_logprobs: tokens.map(({ logProb, top }) => (Number.isNaN(logProb) ? null : byText(top))),
       text_offset: offsets,
     }
   }
+}
+
+/** The likeliest first. Of several that print the same text, such as parts of characters, the likeliest counts. */
+function byText(top: TokenLogProb['top']): Record<string, number> {
+  const found = new Map<string, number>()
+  for (const { text, logProb } of top) if (!found.has(text)) found.set(text, finite(logProb))
+  return Object.fromEntries(found)
 }
