@@ -229,7 +229,8 @@ describe('lookout pull', () => {
       source: `${hub.cdnUrl}/acme/nano-GGUF/nano-Q4_K_M.gguf`,
       engine: { model: join(folder, 'nano-Q4_K_M.gguf'), projector: join(folder, 'mmproj-nano-BF16.gguf') },
     })
-    expect((await readdir(folder)).sort()).toEqual(['card.json', 'mmproj-nano-BF16.gguf', 'nano-Q4_K_M.gguf'])
+    const files = ['mmproj-nano-BF16.gguf', 'nano-Q4_K_M.gguf']
+    expect((await readdir(folder)).sort()).toEqual(['card.json', ...files.flatMap((file) => [file, `${file}.json`])])
     expect(await lookout(['rm', 'mine'])).toMatchObject({ code: 0, stdout: 'Removed mine; 18.7 MiB freed\n' })
     expect(await readdir(join(home, 'data/models'))).toEqual([])
   })

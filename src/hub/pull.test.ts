@@ -237,6 +237,63 @@ describe('a download', () => {
     expect(sha256(await readFile(card.model))).toBe(sha256(model))
     expect(notes()).toEqual([`${NAME} changed on the server; fetching it from its beginning`])
   })
+
+  test('of a file at an address is what is there now, also where the size is the same', async () => {
+    const address = `${hub.cdnUrl}/acme/nano/${NAME}?signature=1`
+    await fetched({ address })
+    const whole = () => rangesOf().filter(([, to]) => to > MIB - 1).length
+    const before = whole()
+    await fetched({ address })
+    expect(whole()).toBe(before)
+    const other = Buffer.concat([model.subarray(0, -1), Buffer.from([model.at(-1)! ^ 1])])
+    hub.repositories.get('acme/nano')!.set(NAME, other)
+    const { model: path } = await fetched({ address })
+    expect(sha256(await readFile(path))).toBe(sha256(other))
+    await hub[Symbol.asyncDispose]()
+    await fetched({ address })
+    expect(notes().at(-1)).toMatch(/^the server cannot be reached .*; using the local file$/)
+    await rm(`${path}.json`)
+    await expect(fetched({ address })).rejects.toThrow(/^The download stopped: /)
+  })
+
+  test('of files with one name at two addresses replaces neither', async () => {
+    const other = Buffer.concat([projector.subarray(0, -1), Buffer.from([projector.at(-1)! ^ 1])])
+    hub.repositories.set(
+      'acme/first',
+      new Map([
+        [NAME, model],
+        ['mmproj.gguf', projector],
+      ]),
+    )
+    hub.repositories.set(
+      'acme/second',
+      new Map([
+        [NAME, projector],
+        ['mmproj.gguf', other],
+      ]),
+    )
+    const at = (path: string) => `${hub.cdnUrl}/acme/${path}?signature=1`
+    // The model and its encoder have one name too.
+    const first = await fetched({ address: at(`first/${NAME}`), projector: at(`second/${NAME}`) })
+    const bytes = async (path: string | null) => sha256(await readFile(path!))
+    expect([await bytes(first.model), await bytes(first.projector)]).toEqual([sha256(model), sha256(projector)])
+    hub.repositories.get('acme/second')!.set(NAME, model)
+    await expect(fetched({ address: at(`second/${NAME}`) })).rejects.toThrow(
+      /^nano-Q4_K_M is here already, from .*\/acme\/first\/nano-Q4_K_M\.gguf: give this model another id with --id, or /,
+    )
+    const [one, two] = [
+      await fetched({ projector: at('first/mmproj.gguf'), id: 'one' }),
+      await fetched({ projector: at('second/mmproj.gguf'), id: 'two' }),
+    ]
+    expect([await bytes(one.projector), await bytes(two.projector)]).toEqual([sha256(projector), sha256(other)])
+    const third = await fetched({ address: at(`second/${NAME}`), id: 'nano-Q4_K_M' })
+    expect(events.at(-1)).toMatchObject({ replaces: `${hub.cdnUrl}/acme/first/${NAME}` })
+    // What the replaced card alone had is gone.
+    const left = await readdir(join(home, 'store/nano-Q4_K_M'), { recursive: true })
+    expect(left.filter((name) => name.endsWith('.gguf'))).toEqual([
+      third.model.slice(join(home, 'store/nano-Q4_K_M/').length),
+    ])
+  })
 })
 
 describe('what the hub sends is not trusted', () => {
@@ -379,6 +436,32 @@ test('a file that another model or another snapshot uses stays until that goes',
   await fetched()
   expect(await remove('acme/nano', true)).toMatchObject({ freedBytes: 0, kept: [] })
   expect(await blobs()).toHaveLength(2)
+})
+
+test('a new commit leaves no links of the old one, unless other programs have files there', async () => {
+  const files = hub.repositories.get('acme/nano')!
+  files.set('mmproj-F16.gguf', projector).set('nano-Q8_0.gguf', Buffer.concat([model, Buffer.alloc(5)]))
+  const remove = (name: string) =>
+    removeModel(name, { store: join(home, 'store'), cacheRoot: join(home, 'cache'), keepFiles: false })
+  const commits = ['1', '2', '3'].map((digit) => digit.repeat(40))
+  const [first, second, third] = commits as [string, string, string]
+  hub.commit = first
+  for (const quant of ['Q4_K_M', 'Q8_0']) await fetched({ quant })
+  hub.commit = second
+  await fetched()
+  expect(await readdir(repository('snapshots', first))).toEqual(['mmproj-F16.gguf', 'nano-Q8_0.gguf'])
+  expect(await remove('acme/nano:Q8_0')).toMatchObject({
+    freedBytes: model.length + 5,
+    kept: [{ path: repository('blobs', sha256(projector)), reason: 'acme/nano:Q4_K_M uses it' }],
+  })
+  expect(await readdir(repository('snapshots'))).toEqual([second])
+  await writeFile(repository('snapshots', second, 'README.md'), 'of huggingface_hub')
+  files.set(NAME, Buffer.concat([model, Buffer.alloc(7)]))
+  hub.commit = third
+  await fetched()
+  expect(await readdir(repository('snapshots', second))).toHaveLength(3)
+  await remove('acme/nano')
+  expect(await blobs()).toEqual([sha256(model), sha256(projector)].sort())
 })
 
 test('without a hub nothing else than the cache is used', async () => {

@@ -6,6 +6,7 @@ import { fetchProjector, pullFile } from './file-pull.ts'
 import { HubError } from './hub-error.ts'
 import { readLocal } from './local-file.ts'
 import type { FetchingOptions, PullOptions, PullRequest } from './pull-options.ts'
+import { removeReplaced } from './remove.ts'
 import { pullFromRepository } from './repository-pull.ts'
 
 /**
@@ -35,6 +36,7 @@ export async function pull(request: PullRequest, options: PullOptions): Promise<
         : await pullFromRepository(address, request, fetching)
     signal.throwIfAborted()
     const stored = await storeCard(store, card)
+    if (stored.replaced !== null) await removeReplaced(stored.replaced, { store, cacheRoot: settings.cacheRoot })
     const { file, aliases, model, projector } = stored.card
     const replaces = stored.replaced === null ? null : (stored.replaced.source ?? stored.replaced.model)
     const entry = address.kind === 'file' ? null : address.entry
