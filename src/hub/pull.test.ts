@@ -1,8 +1,11 @@
 import { spawn } from 'node:child_process'
+import { once } from 'node:events'
 import { mkdir, mkdtemp, readdir, readFile, rm, symlink, truncate, writeFile } from 'node:fs/promises'
+import { createServer } from 'node:http'
+import { type AddressInfo, connect } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
-import { afterAll, beforeAll, beforeEach, describe, expect, onTestFinished, test } from 'vitest'
+import { afterAll, beforeAll, beforeEach, describe, expect, onTestFinished, test, vi } from 'vitest'
 import { type FakeHub, type Fault, sha256, startFakeHub } from '../../test/support/fake-hub.ts'
 import { bool, readGguf, string, uint32, writeGguf } from '../../test/support/gguf-writer.ts'
 import { HubError } from './hub-error.ts'
@@ -151,6 +154,28 @@ describe('a download', () => {
     }
     await fetched()
     await expectWhole()
+  })
+
+  test.each(['127.0.0.1', 'http://127.0.0.1'])('goes through a proxy, which may be named as %s', async (host) => {
+    const asked: (string | undefined)[] = []
+    const proxy = createServer().on('connect', ({ url }, socket) => {
+      asked.push(url)
+      const behind = connect(Number(new URL(hub.url).port), '127.0.0.1', () => {
+        socket.write('HTTP/1.1 200 OK\r\n\r\n')
+        socket.pipe(behind).pipe(socket)
+      })
+      for (const end of [socket, behind]) end.on('error', () => {})
+    })
+    await once(proxy.listen(0, '127.0.0.1'), 'listening')
+    vi.stubEnv('http_proxy', `${host}:${(proxy.address() as AddressInfo).port}`)
+    onTestFinished(() => {
+      vi.unstubAllEnvs()
+      proxy.close()
+    })
+    hub.onAsk = () => ({ kind: 'status', status: 403 })
+    const settings = { endpoint: new URL('http://hub.invalid/'), token: null, cacheRoot: home, isOffline: false }
+    await expect(fetched({}, { settings })).rejects.toThrow(/gated or private/)
+    expect(asked).toEqual(['hub.invalid:80'])
   })
 
   test('works with a server that ignores ranges', async () => {

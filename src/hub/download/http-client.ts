@@ -5,7 +5,7 @@ import { failureReason } from '../../lib/errors/fetch-failure.ts'
 import { ForbiddenAddress, guardedLookup, isPrivate, isPublic, literalAddress } from '../../lib/public-address.ts'
 import { userAgent } from '../../lib/version.ts'
 import { HubError } from '../hub-error.ts'
-import type { HubSettings } from '../hub-settings.ts'
+import { type HubSettings, readProxies } from '../hub-settings.ts'
 import type { Tuning } from '../tuning.ts'
 
 export interface HttpAnswer {
@@ -52,11 +52,11 @@ export class HttpClient {
     this.endpoint = settings.endpoint
     this.hasToken = settings.token !== null
     this.#token = settings.token
-    const timeouts = { bodyTimeout: stallMs, headersTimeout: stallMs }
+    const shared = { bodyTimeout: stallMs, headersTimeout: stallMs, ...readProxies(process.env) }
     const isAllowed = (address: string) => this.#isAllowed(address)
-    this.#agent = new EnvHttpProxyAgent({ ...timeouts, connect: { timeout: stallMs } })
+    this.#agent = new EnvHttpProxyAgent({ ...shared, connect: { timeout: stallMs } })
     this.#guarded = new EnvHttpProxyAgent({
-      ...timeouts,
+      ...shared,
       connect: { timeout: stallMs, lookup: guardedLookup(isAllowed) },
     })
   }
