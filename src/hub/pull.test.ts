@@ -427,6 +427,12 @@ test('the KV cache counts in the memory as the card that is there stores it', as
   expect([saved > 0, memory()]).toEqual([true, before])
 })
 
+test.each(['v1%2Fx', 'refs%2Fpr%2F1', 'refs/pr/1'])('the page of a file at %s is its address', async (revision) => {
+  const card = await fetched({ address: `${hub.url}/acme/nano/blob/${revision}/${NAME}` })
+  expect(card.source).toBe(`hf:acme/nano@${hub.commit}`)
+  expect(await readFile(repository('refs', decodeURIComponent(revision)), 'utf8')).toBe(hub.commit)
+})
+
 test('a repository without models, and a quantisation that is not there', async () => {
   hub.repositories.set('acme/plain', new Map([['model.safetensors', model]]))
   await expect(fetched({ address: 'acme/plain' })).rejects.toThrow(

@@ -75,8 +75,10 @@ export async function startFakeHub({ pageSize = 2, lfsBytes = 1000 }: FakeHubOpt
     if (files === undefined)
       return reply(response, 404, { error: 'Repository not found' }, { 'x-error-code': 'RepoNotFound' })
     if (rest === 'refs') {
-      const branches = [{ name: 'main', ref: 'refs/heads/main', targetCommit: hub.commit }]
-      return reply(response, 200, { branches, tags: [], converts: [] })
+      const refs = (name: string, ref: string) => [{ name, ref, targetCommit: hub.commit }]
+      const pulls = url.searchParams.get('include_prs') === '1' ? { pullRequests: refs('1', 'refs/pr/1') } : {}
+      const [branches, tags] = [refs('main', 'refs/heads/main'), refs('v1/x', 'refs/tags/v1/x')]
+      return reply(response, 200, { branches, tags, converts: [], ...pulls })
     }
     if (rest === `tree/${hub.commit}`) return replyTree(response, url, files)
     const path = decodeURIComponent(rest!.slice(`resolve/${hub.commit}/`.length))
