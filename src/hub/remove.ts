@@ -25,6 +25,8 @@ export interface RemovalOptions {
   readonly store: string
   readonly cacheRoot: string
   readonly keepFiles: boolean
+  /** Called when the card is gone and its files are not. */
+  readonly onCardRemoved?: () => Promise<void>
 }
 
 /**
@@ -33,12 +35,16 @@ export interface RemovalOptions {
  * @param name an id or an alias; or a repository or a name of the catalogue, without the quantisation where that is enough.
  * @throws HubError
  */
-export async function removeModel(name: string, { store, cacheRoot, keepFiles }: RemovalOptions): Promise<Removal> {
+export async function removeModel(
+  name: string,
+  { store, cacheRoot, keepFiles, onCardRemoved }: RemovalOptions,
+): Promise<Removal> {
   const cards = await storedCards(store)
   const card = await findCard(cards, name)
   const others = cards.filter((other) => other !== card)
   await removeCard(card)
   await passOnNames(card, others)
+  await onCardRemoved?.()
   const kept: Kept[] = []
   let freedBytes = 0
   const isOwn = card.source?.startsWith('file:') !== true
