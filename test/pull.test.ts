@@ -409,6 +409,16 @@ describe('what goes wrong is told in one sentence, and nothing is left half writ
     await refused(['pull', 'acme/nano-GGUF'], shown, { HTTPS_PROXY: 'ftp://host' })
   })
 
+  test('an id of the settings, before anything is fetched', async () => {
+    const shown = /^lookout: --id: 'service-mk1\.5' is the name of a model of the settings \(.+card\.json\)$/
+    for (const args of [
+      ['pull', 'acme/nano-GGUF:Q4_K_M'],
+      ['add', 'models/lookout-nano/model-f16.gguf'],
+    ])
+      await refused([...args, '--id', 'service-mk1.5'], shown)
+    expect(hub.requests).toEqual([])
+  })
+
   test('bytes that are not those of the hub', async () => {
     hub.onDownload = ({ range }) => (range === `bytes=0-${model.length - 1}` ? { kind: 'wrong' } : undefined)
     await refused(
