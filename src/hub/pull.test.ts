@@ -143,6 +143,10 @@ describe('a download', () => {
     await expect(fetched()).rejects.toThrow(/answered 429 and asks to wait 7200 s; try again then$/)
     hub.onDownload = () => ({ kind: 'status', status: 500 })
     await expect(fetched()).rejects.toThrow(/^The download stopped: .* answered 500; check the network/)
+    hub.onAsk = () => ({ kind: 'status', status: 429 })
+    await expect(fetched()).rejects.toThrow(
+      /^Cannot fetch acme\/nano: \S+ answered 429, and the cache .* has no files of it; it limits .*: wait some minutes, or set HF_TOKEN/,
+    )
     expect(await readdir(home)).not.toContain('store')
   })
 
@@ -279,6 +283,33 @@ describe('a download', () => {
     expect(notes().at(-1)).toMatch(/^the server cannot be reached .*; using the local file$/)
     await rm(`${path}.json`)
     await expect(fetched({ address })).rejects.toThrow(/^The download stopped: /)
+  })
+
+  test('of a file at an address has the credentials in it, and tells nobody', async () => {
+    const address = new URL(`${hub.cdnUrl}/acme/nano/${NAME}?signature=1`)
+    hub.onDownload = ({ authorization }) =>
+      authorization === `Basic ${Buffer.from('me@x:s:cret').toString('base64')}`
+        ? undefined
+        : { kind: 'status', status: 401 }
+    const settings = { endpoint: new URL(`${hub.url}/`), token: 'hf_x', cacheRoot: home, isOffline: false }
+    const pulled = (userinfo: string, path = address.href) =>
+      fetched({ address: path.replace('://', `://${userinfo}`) }, { settings })
+    await expect(pulled('')).rejects.toThrow(
+      /^127\.0\.0\.1:\d+ does not give nano-Q4_K_M\.gguf of .* to you \(401\): give a user and a password in the address, as in/,
+    )
+    const wrong = await pulled('me:s3cret@').catch((error: Error) => error)
+    expect((wrong as Error).message).toMatch(/\(401\): check the user and the password in the address$/)
+    const card = await pulled('me%40x:s:cret@')
+    expect(sha256(await readFile(card.model))).toBe(sha256(model))
+    const none = await pulled('me%40x:s3cret@', `${hub.cdnUrl}/x`).catch((error: Error) => error)
+    const told = [wrong, none, card, events, await readFile(card.file, 'utf8')]
+    expect(JSON.stringify(told, (_, value) => (value instanceof Error ? value.message : value))).not.toMatch(/s.cret/)
+    // The hub's own downloads lead to another host, which gets nothing.
+    hub.onDownload = () => undefined
+    const endpoint = new URL(`${hub.url.replace('://', '://me:secret@')}/`)
+    await fetched({}, { settings: { ...settings, endpoint, token: null } })
+    expect(hub.requests.filter(({ server }) => server === 'api').every(({ authorization }) => authorization)).toBe(true)
+    expect(hub.requests.at(-1)).toMatchObject({ server: 'cdn', authorization: null })
   })
 
   test('of files with one name at two addresses replaces neither', async () => {

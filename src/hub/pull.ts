@@ -1,6 +1,7 @@
 import { stat } from 'node:fs/promises'
 import { type StoredCard, storeCard } from './cache/model-store.ts'
 import { readAddress } from './choice/model-address.ts'
+import { adviceOf } from './download/attempts.ts'
 import { ConnectionError, HttpClient } from './download/http-client.ts'
 import { fetchProjector, pullFile } from './file-pull.ts'
 import { HubError } from './hub-error.ts'
@@ -46,7 +47,7 @@ export async function pull(request: PullRequest, options: PullOptions): Promise<
   } catch (error) {
     signal.throwIfAborted()
     if (!(error instanceof ConnectionError)) throw error
-    const advice = 'check the network, HTTPS_PROXY and HF_ENDPOINT; the same command goes on where this one stopped'
+    const advice = `${adviceOf(error)}; the same command goes on where this one stopped`
     throw new HubError(`The download stopped: ${error.message}; ${advice}`, { cause: error })
   } finally {
     await http.close()

@@ -29,7 +29,7 @@ export interface FakeHub extends AsyncDisposable {
   /** For HF_ENDPOINT. */
   readonly url: string
   readonly cdnUrl: string
-  /** Of `main`; the one before it is gone. */
+  /** The commit of `main`; an earlier one is gone. */
   commit: string
   /** Files of each repository, by their paths. */
   readonly repositories: Map<string, Map<string, Buffer>>

@@ -72,7 +72,7 @@ function readUrl(text: string, endpoint: URL): PlainAddress {
     return { kind: 'repository', id, wanted: file ?? null, revision }
   }
   if (!/\.gguf$/i.test(decodedPath(url.pathname)))
-    throw new ConfigError(`'${text}' does not lead to a .gguf file; ${EXPECTED}`)
+    throw new ConfigError(`'${url.origin}${url.pathname}' does not lead to a .gguf file; ${EXPECTED}`)
   return { kind: 'file', url }
 }
 
