@@ -285,7 +285,7 @@ describe('a download', () => {
     await expect(fetched({ address })).rejects.toThrow(/^The download stopped: /)
   })
 
-  test('of a file at an address has the credentials in it, and tells nobody', async () => {
+  test('of a file at an address has the credentials in it, and shows them nowhere', async () => {
     const address = new URL(`${hub.cdnUrl}/acme/nano/${NAME}?signature=1`)
     hub.onDownload = ({ authorization }) =>
       authorization === `Basic ${Buffer.from('me@x:s:cret').toString('base64')}`
