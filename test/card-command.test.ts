@@ -90,6 +90,20 @@ test('card show: what is derived for weights alone, with warnings on standard er
   expect(listed.stdout).toMatch(/^some-Q4_K_M +Some Model +\d+ (B|KiB) +- +Q4_K_M +\d+\.\d MiB +4096 +at start /m)
 })
 
+test('card show and models: say what a model lacks that takes images', async () => {
+  const folder = await mkdtemp(join(directory, 'lacking-'))
+  const file = join(folder, 'seer.gguf')
+  await writeHeader(file, MODEL)
+  const message =
+    /engine\.projector: Models of .+ take images, but the model's files hold no encoder for that\. Name the file/
+  const shown = await lookout(['card', 'show', file, '--json'])
+  expect(JSON.parse(shown.stdout).warnings).toContainEqual(expect.stringMatching(message))
+  expect((await lookout(['models'], { LOOKOUT_MODEL_CARD: file })).stderr).toMatch(message)
+  const card = join(folder, 'card.json')
+  await writeFile(card, JSON.stringify({ engine: { model: file }, serves: [{ modalities: ['text'] }] }))
+  expect((await lookout(['card', 'show', card])).stderr).not.toMatch(message)
+})
+
 const card = (change: object) => ({ ...{ engine: { model: 'model.gguf', projector: 'encoder.gguf' } }, ...change })
 test.each<[string, object, RegExp]>([
   [
@@ -103,6 +117,11 @@ test.each<[string, object, RegExp]>([
     /: engine\.model: cannot read .+broken\.gguf: the file is not a GGUF file$/,
   ],
   ['a projector of another model', card({}), /: engine\.projector: .+encoder\.gguf does not belong to .+model\.gguf: /],
+  [
+    'weights in place of an encoder',
+    card({ engine: { model: 'model.gguf', projector: 'model.gguf' } }),
+    /: engine\.projector: .+ does not belong to .+: it is no image or audio encoder; its architecture is 'llama'$/,
+  ],
   [
     'a promise that the card cannot keep',
     card({ serves: [{ id: 'a', capabilities: ['tool_calling'] }], dialect: null, engine: { model: 'model.gguf' } }),

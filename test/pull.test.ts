@@ -229,7 +229,8 @@ describe('lookout pull', () => {
       source: `${hub.cdnUrl}/acme/nano-GGUF/nano-Q4_K_M.gguf`,
       engine: { model: join(folder, 'nano-Q4_K_M.gguf'), projector: join(folder, 'mmproj-nano-BF16.gguf') },
     })
-    expect((await readdir(folder)).sort()).toEqual(['card.json', 'mmproj-nano-BF16.gguf', 'nano-Q4_K_M.gguf'])
+    const files = ['mmproj-nano-BF16.gguf', 'nano-Q4_K_M.gguf']
+    expect((await readdir(folder)).sort()).toEqual(['card.json', ...files.flatMap((file) => [file, `${file}.json`])])
     expect(await lookout(['rm', 'mine'])).toMatchObject({ code: 0, stdout: 'Removed mine; 18.7 MiB freed\n' })
     expect(await readdir(join(home, 'data/models'))).toEqual([])
   })
@@ -400,6 +401,22 @@ describe('what goes wrong is told in one sentence, and nothing is left half writ
     )
     const named = await lookout(['pull', 'acme/nano-GGUF:Q4_K_M'], tight)
     expect(named).toMatchObject({ code: 0, stderr: expect.stringContaining('it will be slow, or not load') })
+  })
+
+  test('a proxy that is none; its password is not told', async () => {
+    const shown = /^lookout: HTTPS_PROXY: expected the address of a proxy, such as http:\/\/host:3128$/
+    await refused(['pull', 'acme/nano-GGUF'], shown, { HTTPS_PROXY: 'http://me:secret@host:port' })
+    await refused(['pull', 'acme/nano-GGUF'], shown, { HTTPS_PROXY: 'ftp://host' })
+  })
+
+  test('an id of the settings, before anything is fetched', async () => {
+    const shown = /^lookout: --id: 'service-mk1\.5' is the name of a model of the settings \(.+card\.json\)$/
+    for (const args of [
+      ['pull', 'acme/nano-GGUF:Q4_K_M'],
+      ['add', 'models/lookout-nano/model-f16.gguf'],
+    ])
+      await refused([...args, '--id', 'service-mk1.5'], shown)
+    expect(hub.requests).toEqual([])
   })
 
   test('bytes that are not those of the hub', async () => {

@@ -1,12 +1,13 @@
 import { execFile } from 'node:child_process'
-import { mkdtemp, rm } from 'node:fs/promises'
+import { existsSync } from 'node:fs'
+import { mkdir, mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { promisify } from 'node:util'
 import { afterEach, expect, test } from 'vitest'
 import { FakeEngine } from './support/fake-engine.ts'
 import { ModelStore } from './support/model-store.ts'
-import { errorOf, jsonOf, startTestServer, type TestServerOptions } from './support/server.ts'
+import { errorOf, jsonOf, KEY, startTestServer, type TestServerOptions } from './support/server.ts'
 
 const folders: string[] = []
 const servers: { close(): Promise<void> }[] = []
@@ -114,6 +115,34 @@ test('a model that is removed while it answers finishes the answer', async () =>
   expect(text.split('so ').length).toBe(51)
   expect(text).toContain('[DONE]')
   await expect.poll(() => engine.state).toBe('closed')
+})
+
+test('a request that waits for a model to load learns that it was deleted', async () => {
+  const started = Promise.withResolvers<void>()
+  const { store, start } = await serve()
+  let file = ''
+  const server = await start({
+    // A load that begins before the files go, and needs them.
+    startEngine: async (card) => {
+      if (card.serves[0]!.id !== 'pulled') return new FakeEngine()
+      started.resolve()
+      await expect.poll(() => existsSync(file)).toBe(false)
+      throw new Error('no such file')
+    },
+  })
+  const files = join(folders.at(-1)!, 'models/files')
+  await mkdir(files, { recursive: true })
+  file = await store.putHeader('pulled', HEADER, join(files, 'pulled.gguf'))
+  const asked = server.ask('pulled')
+  await started.promise
+  const deleted = await fetch(`${server.url}/v1/models/pulled`, {
+    method: 'DELETE',
+    headers: { authorization: `Bearer ${KEY}` },
+  })
+  expect(deleted.status).toBe(200)
+  const answer = await asked
+  expect(answer.status).toBe(404)
+  expect(await errorOf(answer)).toMatchObject({ code: 'model_not_found', message: "Model 'pulled' was removed" })
 })
 
 test('a card that is replaced is served as it is now, by an engine of its own', async () => {

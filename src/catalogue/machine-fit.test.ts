@@ -77,6 +77,10 @@ test('a large machine gets what its speed allows: a mixture of experts where a d
   expect(fitting(64, FAST).slice(0, 2)).toEqual(['dense-27b Q4_K_M', 'mixture-30b Q8_0'])
 })
 
+test('what a busy machine does decides no quantisation', () => {
+  expect(fitting(16, { ...SLOW, isBusy: true })).toContain('four Q8_0')
+})
+
 test('without a speed it goes by the memory', () => {
   expect(fitting(64, null).slice(0, 3)).toEqual(['dense-27b Q8_0', 'mixture-30b Q8_0', 'eight Q8_0'])
   expect(ranked(64, null)[0]!.speed).toBeNull()

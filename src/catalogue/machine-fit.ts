@@ -78,8 +78,9 @@ function entryFit(entry: CatalogueEntry, { available, speed }: Machine): EntryFi
   })
   const largest = chooseQuantisation(sized, available)
   const usual = sized.find(({ quantisation }) => quantisation === entry.defaultQuantisation)
-  // Finer than usual is not worth a speed that is not usable.
-  const isTooFine = usual !== undefined && usual.bytes < largest.bytes && !isUsable(largest.speed)
+  // Finer than usual is not worth a speed that is not usable. What a busy machine does says nothing of the next months.
+  const isSlow = speed?.isBusy !== true && !isUsable(largest.speed)
+  const isTooFine = usual !== undefined && usual.bytes < largest.bytes && isSlow
   const chosen = isTooFine ? usual : largest
   return { entry, ...chosen, fits: fitOf(chosen.memory, available) }
 }

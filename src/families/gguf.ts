@@ -90,10 +90,12 @@ export function soundProblem(encoder: GgufMetadata | null): string | null {
 const OTHER_WIDTHS: ReadonlySet<string> = new Set(['mlp', 'mlp_norm', 'ldp', 'ldpv2', 'resampler', 'adapter'])
 
 /**
- * Why an encoder cannot belong to a language model: the vectors that it makes have another length. Null when nothing speaks
- * against it.
+ * Why an encoder cannot belong to a language model: it is none, or the vectors that it makes have another length. Null when
+ * nothing speaks against it.
  */
 export function mismatch({ language, encoder }: ModelMetadata): string | null {
+  const kind = text(encoder?.get('general.architecture')) ?? 'clip'
+  if (kind !== 'clip') return `it is no image or audio encoder; its architecture is '${kind}'`
   const architecture = text(language.get('general.architecture'))
   const width = language.get(`${architecture}.embedding_length`)
   if (encoder === null || typeof width !== 'number') return null

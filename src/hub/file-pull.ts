@@ -1,17 +1,19 @@
+import { createHash } from 'node:crypto'
 import { stat } from 'node:fs/promises'
 import { join } from 'node:path'
 import { basename } from 'node:path/posix'
 import { ConfigError } from '../config/config.ts'
 import { mismatch } from '../families/gguf.ts'
 import { partPaths } from '../models/read/weight-files.ts'
-import { cardFolder, type NewCard, storedKvTypes } from './cache/model-store.ts'
+import { cardFolder, type NewCard, storedCards, storedKvTypes } from './cache/model-store.ts'
 import { isPlainSubpath } from './cache/safe-names.ts'
 import { checkParts, stemOf } from './choice/gguf-names.ts'
 import { checkEncoder, checkLanguage, readMetadata } from './choice/header-check.ts'
 import { estimateMemory } from './choice/memory-estimate.ts'
 import { decodedPath } from './choice/model-address.ts'
-import { checkSpace, type FileTarget } from './download/fetch-file.ts'
+import { checkSpace, type FileTarget, isFetched } from './download/fetch-file.ts'
 import { ConnectionError } from './download/http-client.ts'
+import { readJournal } from './download/journal.ts'
 import { RemoteFile } from './download/remote-file.ts'
 import { fetchWithProgress } from './fetch-with-progress.ts'
 import { HubError } from './hub-error.ts'
@@ -24,6 +26,13 @@ export async function pullFile(url: URL, request: PullRequest, options: Fetching
   if (request.quant !== null) throw new ConfigError('--quant: an address names one file; leave the option out')
   const name = fileName(url)
   const id = request.id ?? stemOf(name)
+  const source = `${url.origin}${url.pathname}`
+  const known = (await storedCards(options.store)).find(({ ids }) => ids.includes(id))?.source ?? source
+  if (request.id === null && known !== source) {
+    throw new HubError(
+      `${id} is here already, from ${known}: give this model another id with --id, or replace that one with --id ${id}`,
+    )
+  }
   const folder = await cardFolder(options.store, id)
   checkParts(name)
   const files = partPaths(name).map((part) => fileAt(withName(url, part), options))
@@ -48,7 +57,6 @@ export async function pullFile(url: URL, request: PullRequest, options: Fetching
       `${id} needs about ${formatBytes(memory)} of memory, and ${formatBytes(options.available)} are available; it will be slow, or not load`,
     )
   }
-  const source = `${url.origin}${url.pathname}`
   return { id, aliases: [], source, model: model.path, projector: projector?.path ?? null }
 }
 
@@ -72,18 +80,23 @@ function fileAt(url: URL, { hub }: FetchingOptions): RemoteFile {
 }
 
 /** @returns the first file, and the size of all together. */
-async function fetchFiles(files: readonly RemoteFile[], folder: string, options: FetchingOptions) {
+async function fetchFiles(files: readonly RemoteFile[], cardFolder: string, options: FetchingOptions) {
   const { hub, report } = options
+  const folder = await folderFor(files[0]!, cardFolder)
   const targets: (FileTarget & { readonly file: RemoteFile; readonly isHere: boolean })[] = []
   for (const file of files) {
     const path = join(folder, file.name)
-    const here = await stat(path).catch(() => null)
+    const kept = await readJournal(path)
+    let isOffline = false
     const size = await file.size(hub).catch((error: unknown) => {
-      if (here === null || !(error instanceof ConnectionError)) throw error
+      if (kept?.key !== file.origin || !(error instanceof ConnectionError)) throw error
       hub.note(`the server cannot be reached (${error.message}); using the local file`)
-      return here.size
+      isOffline = true
+      return kept.size
     })
-    targets.push({ file, path, size, blob: null, key: file.origin, isHere: here?.size === size })
+    const target = { path, size, blob: null, key: file.origin }
+    const isHere = await isFetched(target, isOffline ? kept!.etag : file.validator)
+    targets.push({ ...target, file, isHere })
   }
   // A broken file is found out before all of it is fetched.
   const [head] = targets
@@ -92,12 +105,21 @@ async function fetchFiles(files: readonly RemoteFile[], folder: string, options:
     targets.filter(({ isHere }) => !isHere),
     hub.tuning,
   )
-  for (const { file, ...target } of targets) {
-    const isNew = await fetchWithProgress(file, target, hub, report)
+  for (const { file, isHere, ...target } of targets) {
+    const isNew = !isHere && (await fetchWithProgress(file, target, hub, report))
     if (!isNew) report({ type: 'found', file: file.name, path: target.path })
   }
   const bytes = targets.reduce((sum, { size }) => sum + size, 0)
   return { path: head!.path, size: head!.size, bytes }
+}
+
+/** Files of two addresses may have one name: the later one goes to a folder within. */
+async function folderFor({ name, origin }: RemoteFile, cardFolder: string): Promise<string> {
+  const own = join(cardFolder, createHash('sha256').update(origin).digest('hex').slice(0, 8))
+  if ((await readJournal(join(own, name)))?.key === origin) return own
+  const plain = join(cardFolder, name)
+  const isTaken = (await stat(plain).catch(() => null)) !== null && (await readJournal(plain))?.key !== origin
+  return isTaken ? own : cardFolder
 }
 
 function fileName(url: URL): string {

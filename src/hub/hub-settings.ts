@@ -26,6 +26,23 @@ export async function readHubSettings(environment: Environment) {
   }
 }
 
+/**
+ * The proxies of the environment, as undici takes them; as for curl and pip, a host without `http://` is one too. NO_PROXY is
+ * left to undici.
+ * @throws HubError that names the variable, not its value: that may hold a password.
+ */
+export function readProxies(environment: Environment) {
+  const read = (...names: readonly string[]): string | undefined => {
+    const name = names.find((one) => environment[one] !== undefined)
+    const given = name === undefined ? '' : environment[name]!.trim()
+    if (given === '') return undefined
+    const text = given.includes('://') ? given : `http://${given}`
+    if (URL.canParse(text) && /^(https?|socks5?):$/.test(new URL(text).protocol)) return text
+    throw new HubError(`${name}: expected the address of a proxy, such as http://host:3128`)
+  }
+  return { httpProxy: read('http_proxy', 'HTTP_PROXY'), httpsProxy: read('https_proxy', 'HTTPS_PROXY') }
+}
+
 function readEndpoint(environment: Environment): URL {
   const name = environment.HF_ENDPOINT ? 'HF_ENDPOINT' : 'MODEL_ENDPOINT'
   const given = environment[name] || DEFAULT_ENDPOINT

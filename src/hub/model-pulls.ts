@@ -65,17 +65,18 @@ export class ModelPulls {
 
   /**
    * Removes a model that was pulled or added, and the files that were fetched for it.
+   * @param onCardRemoved called when the card is gone and its files are not.
    * @returns null when the store has none of this id.
    * @throws ApiError 409 while its repository is being pulled.
    */
-  async remove(id: string): Promise<Removal | null> {
+  async remove(id: string, onCardRemoved: () => Promise<void>): Promise<Removal | null> {
     const { store, logger } = this.#options
     const card = (await storedCards(store)).find(({ ids }) => ids.includes(id))
     if (card === undefined) return null
     return this.#alone(repositoryOf(card.source)?.toLowerCase() ?? card.file, async () => {
       const { removeModel } = await import('./remove.ts')
       const { cacheRoot } = await readHubSettings(process.env)
-      const removal = await removeModel(id, { store, cacheRoot, keepFiles: false })
+      const removal = await removeModel(id, { store, cacheRoot, keepFiles: false, onCardRemoved })
       logger.info(`Removed ${removal.card.ids.join(', ')}`)
       return removal
     })

@@ -1,8 +1,11 @@
 import { spawn } from 'node:child_process'
+import { once } from 'node:events'
 import { mkdir, mkdtemp, readdir, readFile, rm, symlink, truncate, writeFile } from 'node:fs/promises'
+import { createServer } from 'node:http'
+import { type AddressInfo, connect } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
-import { afterAll, beforeAll, beforeEach, describe, expect, onTestFinished, test } from 'vitest'
+import { afterAll, beforeAll, beforeEach, describe, expect, onTestFinished, test, vi } from 'vitest'
 import { type FakeHub, type Fault, sha256, startFakeHub } from '../../test/support/fake-hub.ts'
 import { bool, readGguf, string, uint32, writeGguf } from '../../test/support/gguf-writer.ts'
 import { HubError } from './hub-error.ts'
@@ -140,6 +143,10 @@ describe('a download', () => {
     await expect(fetched()).rejects.toThrow(/answered 429 and asks to wait 7200 s; try again then$/)
     hub.onDownload = () => ({ kind: 'status', status: 500 })
     await expect(fetched()).rejects.toThrow(/^The download stopped: .* answered 500; check the network/)
+    hub.onAsk = () => ({ kind: 'status', status: 429 })
+    await expect(fetched()).rejects.toThrow(
+      /^Cannot fetch acme\/nano: \S+ answered 429, and the cache .* has no files of it; it limits .*: wait some minutes, or set HF_TOKEN/,
+    )
     expect(await readdir(home)).not.toContain('store')
   })
 
@@ -151,6 +158,28 @@ describe('a download', () => {
     }
     await fetched()
     await expectWhole()
+  })
+
+  test.each(['127.0.0.1', 'http://127.0.0.1'])('goes through a proxy, which may be named as %s', async (host) => {
+    const asked: (string | undefined)[] = []
+    const proxy = createServer().on('connect', ({ url }, socket) => {
+      asked.push(url)
+      const behind = connect(Number(new URL(hub.url).port), '127.0.0.1', () => {
+        socket.write('HTTP/1.1 200 OK\r\n\r\n')
+        socket.pipe(behind).pipe(socket)
+      })
+      for (const end of [socket, behind]) end.on('error', () => {})
+    })
+    await once(proxy.listen(0, '127.0.0.1'), 'listening')
+    vi.stubEnv('http_proxy', `${host}:${(proxy.address() as AddressInfo).port}`)
+    onTestFinished(() => {
+      vi.unstubAllEnvs()
+      proxy.close()
+    })
+    hub.onAsk = () => ({ kind: 'status', status: 403 })
+    const settings = { endpoint: new URL('http://hub.invalid/'), token: null, cacheRoot: home, isOffline: false }
+    await expect(fetched({}, { settings })).rejects.toThrow(/gated or private/)
+    expect(asked).toEqual(['hub.invalid:80'])
   })
 
   test('works with a server that ignores ranges', async () => {
@@ -236,6 +265,90 @@ describe('a download', () => {
     const card = await fetched({ address })
     expect(sha256(await readFile(card.model))).toBe(sha256(model))
     expect(notes()).toEqual([`${NAME} changed on the server; fetching it from its beginning`])
+  })
+
+  test('of a file at an address is what is there now, also where the size is the same', async () => {
+    const address = `${hub.cdnUrl}/acme/nano/${NAME}?signature=1`
+    await fetched({ address })
+    const whole = () => rangesOf().filter(([, to]) => to > MIB - 1).length
+    const before = whole()
+    await fetched({ address })
+    expect(whole()).toBe(before)
+    const other = Buffer.concat([model.subarray(0, -1), Buffer.from([model.at(-1)! ^ 1])])
+    hub.repositories.get('acme/nano')!.set(NAME, other)
+    const { model: path } = await fetched({ address })
+    expect(sha256(await readFile(path))).toBe(sha256(other))
+    await hub[Symbol.asyncDispose]()
+    await fetched({ address })
+    expect(notes().at(-1)).toMatch(/^the server cannot be reached .*; using the local file$/)
+    await rm(`${path}.json`)
+    await expect(fetched({ address })).rejects.toThrow(/^The download stopped: /)
+  })
+
+  test('of a file at an address has the credentials in it, and shows them nowhere', async () => {
+    const address = new URL(`${hub.cdnUrl}/acme/nano/${NAME}?signature=1`)
+    hub.onDownload = ({ authorization }) =>
+      authorization === `Basic ${Buffer.from('me@x:s:cret').toString('base64')}`
+        ? undefined
+        : { kind: 'status', status: 401 }
+    const settings = { endpoint: new URL(`${hub.url}/`), token: 'hf_x', cacheRoot: home, isOffline: false }
+    const pulled = (userinfo: string, path = address.href) =>
+      fetched({ address: path.replace('://', `://${userinfo}`) }, { settings })
+    await expect(pulled('')).rejects.toThrow(
+      /^127\.0\.0\.1:\d+ does not give nano-Q4_K_M\.gguf of .* to you \(401\): give a user and a password in the address, as in/,
+    )
+    const wrong = await pulled('me:s3cret@').catch((error: Error) => error)
+    expect((wrong as Error).message).toMatch(/\(401\): check the user and the password in the address$/)
+    const card = await pulled('me%40x:s:cret@')
+    expect(sha256(await readFile(card.model))).toBe(sha256(model))
+    const none = await pulled('me%40x:s3cret@', `${hub.cdnUrl}/x`).catch((error: Error) => error)
+    const told = [wrong, none, card, events, await readFile(card.file, 'utf8')]
+    expect(JSON.stringify(told, (_, value) => (value instanceof Error ? value.message : value))).not.toMatch(/s.cret/)
+    // The hub's own downloads lead to another host, which gets nothing.
+    hub.onDownload = () => undefined
+    const endpoint = new URL(`${hub.url.replace('://', '://me:secret@')}/`)
+    await fetched({}, { settings: { ...settings, endpoint, token: null } })
+    expect(hub.requests.filter(({ server }) => server === 'api').every(({ authorization }) => authorization)).toBe(true)
+    expect(hub.requests.at(-1)).toMatchObject({ server: 'cdn', authorization: null })
+  })
+
+  test('of files with one name at two addresses replaces neither', async () => {
+    const other = Buffer.concat([projector.subarray(0, -1), Buffer.from([projector.at(-1)! ^ 1])])
+    hub.repositories.set(
+      'acme/first',
+      new Map([
+        [NAME, model],
+        ['mmproj.gguf', projector],
+      ]),
+    )
+    hub.repositories.set(
+      'acme/second',
+      new Map([
+        [NAME, projector],
+        ['mmproj.gguf', other],
+      ]),
+    )
+    const at = (path: string) => `${hub.cdnUrl}/acme/${path}?signature=1`
+    // The model and its encoder have one name too.
+    const first = await fetched({ address: at(`first/${NAME}`), projector: at(`second/${NAME}`) })
+    const bytes = async (path: string | null) => sha256(await readFile(path!))
+    expect([await bytes(first.model), await bytes(first.projector)]).toEqual([sha256(model), sha256(projector)])
+    hub.repositories.get('acme/second')!.set(NAME, model)
+    await expect(fetched({ address: at(`second/${NAME}`) })).rejects.toThrow(
+      /^nano-Q4_K_M is here already, from .*\/acme\/first\/nano-Q4_K_M\.gguf: give this model another id with --id, or /,
+    )
+    const [one, two] = [
+      await fetched({ projector: at('first/mmproj.gguf'), id: 'one' }),
+      await fetched({ projector: at('second/mmproj.gguf'), id: 'two' }),
+    ]
+    expect([await bytes(one.projector), await bytes(two.projector)]).toEqual([sha256(projector), sha256(other)])
+    const third = await fetched({ address: at(`second/${NAME}`), id: 'nano-Q4_K_M' })
+    expect(events.at(-1)).toMatchObject({ replaces: `${hub.cdnUrl}/acme/first/${NAME}` })
+    // What the replaced card alone had is gone.
+    const left = await readdir(join(home, 'store/nano-Q4_K_M'), { recursive: true })
+    expect(left.filter((name) => name.endsWith('.gguf'))).toEqual([
+      third.model.slice(join(home, 'store/nano-Q4_K_M/').length),
+    ])
   })
 })
 
@@ -345,6 +458,12 @@ test('the KV cache counts in the memory as the card that is there stores it', as
   expect([saved > 0, memory()]).toEqual([true, before])
 })
 
+test.each(['v1%2Fx', 'refs%2Fpr%2F1', 'refs/pr/1'])('the page of a file at %s is its address', async (revision) => {
+  const card = await fetched({ address: `${hub.url}/acme/nano/blob/${revision}/${NAME}` })
+  expect(card.source).toBe(`hf:acme/nano@${hub.commit}`)
+  expect(await readFile(repository('refs', decodeURIComponent(revision)), 'utf8')).toBe(hub.commit)
+})
+
 test('a repository without models, and a quantisation that is not there', async () => {
   hub.repositories.set('acme/plain', new Map([['model.safetensors', model]]))
   await expect(fetched({ address: 'acme/plain' })).rejects.toThrow(
@@ -379,6 +498,32 @@ test('a file that another model or another snapshot uses stays until that goes',
   await fetched()
   expect(await remove('acme/nano', true)).toMatchObject({ freedBytes: 0, kept: [] })
   expect(await blobs()).toHaveLength(2)
+})
+
+test('a new commit leaves no links of the old one, unless other programs have files there', async () => {
+  const files = hub.repositories.get('acme/nano')!
+  files.set('mmproj-F16.gguf', projector).set('nano-Q8_0.gguf', Buffer.concat([model, Buffer.alloc(5)]))
+  const remove = (name: string) =>
+    removeModel(name, { store: join(home, 'store'), cacheRoot: join(home, 'cache'), keepFiles: false })
+  const commits = ['1', '2', '3'].map((digit) => digit.repeat(40))
+  const [first, second, third] = commits as [string, string, string]
+  hub.commit = first
+  for (const quant of ['Q4_K_M', 'Q8_0']) await fetched({ quant })
+  hub.commit = second
+  await fetched()
+  expect(await readdir(repository('snapshots', first))).toEqual(['mmproj-F16.gguf', 'nano-Q8_0.gguf'])
+  expect(await remove('acme/nano:Q8_0')).toMatchObject({
+    freedBytes: model.length + 5,
+    kept: [{ path: repository('blobs', sha256(projector)), reason: 'acme/nano:Q4_K_M uses it' }],
+  })
+  expect(await readdir(repository('snapshots'))).toEqual([second])
+  await writeFile(repository('snapshots', second, 'README.md'), 'of huggingface_hub')
+  files.set(NAME, Buffer.concat([model, Buffer.alloc(7)]))
+  hub.commit = third
+  await fetched()
+  expect(await readdir(repository('snapshots', second))).toHaveLength(3)
+  await remove('acme/nano')
+  expect(await blobs()).toEqual([sha256(model), sha256(projector)].sort())
 })
 
 test('without a hub nothing else than the cache is used', async () => {

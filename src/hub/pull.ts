@@ -1,11 +1,13 @@
 import { stat } from 'node:fs/promises'
 import { type StoredCard, storeCard } from './cache/model-store.ts'
 import { readAddress } from './choice/model-address.ts'
+import { adviceOf } from './download/attempts.ts'
 import { ConnectionError, HttpClient } from './download/http-client.ts'
 import { fetchProjector, pullFile } from './file-pull.ts'
 import { HubError } from './hub-error.ts'
 import { readLocal } from './local-file.ts'
 import type { FetchingOptions, PullOptions, PullRequest } from './pull-options.ts'
+import { removeReplaced } from './remove.ts'
 import { pullFromRepository } from './repository-pull.ts'
 
 /**
@@ -35,6 +37,7 @@ export async function pull(request: PullRequest, options: PullOptions): Promise<
         : await pullFromRepository(address, request, fetching)
     signal.throwIfAborted()
     const stored = await storeCard(store, card)
+    if (stored.replaced !== null) await removeReplaced(stored.replaced, { store, cacheRoot: settings.cacheRoot })
     const { file, aliases, model, projector } = stored.card
     const replaces = stored.replaced === null ? null : (stored.replaced.source ?? stored.replaced.model)
     const entry = address.kind === 'file' ? null : address.entry
@@ -44,7 +47,7 @@ export async function pull(request: PullRequest, options: PullOptions): Promise<
   } catch (error) {
     signal.throwIfAborted()
     if (!(error instanceof ConnectionError)) throw error
-    const advice = 'check the network, HTTPS_PROXY and HF_ENDPOINT; the same command goes on where this one stopped'
+    const advice = `${adviceOf(error)}; the same command goes on where this one stopped`
     throw new HubError(`The download stopped: ${error.message}; ${advice}`, { cause: error })
   } finally {
     await http.close()

@@ -5,6 +5,7 @@ import { partPaths } from '../models/read/weight-files.ts'
 import { CachedRepository, isWithin, realOr } from './cache/hub-cache.ts'
 import { addAlias, removeCard, repositoryOf, type StoredCard, storedCards } from './cache/model-store.ts'
 import { incompletePath } from './download/fetch-file.ts'
+import { journalPath } from './download/journal.ts'
 import { HubError } from './hub-error.ts'
 
 export interface Removal {
@@ -12,13 +13,20 @@ export interface Removal {
   /** Bytes that the disk has again. */
   readonly freedBytes: number
   /** Files that stay, and why. */
-  readonly kept: readonly { readonly path: string; readonly reason: string }[]
+  readonly kept: readonly Kept[]
+}
+
+interface Kept {
+  readonly path: string
+  readonly reason: string
 }
 
 export interface RemovalOptions {
   readonly store: string
   readonly cacheRoot: string
   readonly keepFiles: boolean
+  /** Called when the card is gone and its files are not. */
+  readonly onCardRemoved?: () => Promise<void>
 }
 
 /**
@@ -27,19 +35,25 @@ export interface RemovalOptions {
  * @param name an id or an alias; or a repository or a name of the catalogue, without the quantisation where that is enough.
  * @throws HubError
  */
-export async function removeModel(name: string, { store, cacheRoot, keepFiles }: RemovalOptions): Promise<Removal> {
+export async function removeModel(
+  name: string,
+  { store, cacheRoot, keepFiles, onCardRemoved }: RemovalOptions,
+): Promise<Removal> {
   const cards = await storedCards(store)
   const card = await findCard(cards, name)
   const others = cards.filter((other) => other !== card)
   await removeCard(card)
   await passOnNames(card, others)
-  const kept: { path: string; reason: string }[] = []
+  await onCardRemoved?.()
+  const kept: Kept[] = []
   let freedBytes = 0
   const isOwn = card.source?.startsWith('file:') !== true
   for (const path of keepFiles ? [] : filesOf(card)) {
-    const removal = isOwn ? await removeFile(path, card, others, { store, cacheRoot }) : "it is the user's own"
+    const removal = isOwn
+      ? await removeFile(path, card, others, { store, cacheRoot })
+      : { path, reason: "it is the user's own" }
     if (typeof removal === 'number') freedBytes += removal
-    else kept.push({ path, reason: removal })
+    else kept.push(removal)
   }
   // It fails where something is left in the folder.
   await rmdir(dirname(card.file)).catch(() => {})
@@ -81,43 +95,72 @@ function filesOf({ model, projector }: StoredCard): string[] {
   return [model, ...(projector === null ? [] : [projector])].flatMap(partPaths)
 }
 
-/** @returns the bytes that were freed, or why the file stays. */
+/**
+ * Removes what only a card used that a pull has replaced: files of another address, and links of a commit that the model has
+ * left. A snapshot with files that no card names is another program's too, and stays.
+ */
+export async function removeReplaced(
+  replaced: StoredCard,
+  { store, cacheRoot }: Pick<RemovalOptions, 'store' | 'cacheRoot'>,
+): Promise<void> {
+  if (replaced.source?.startsWith('file:') === true) return
+  const cards = await storedCards(store)
+  const named = new Set([replaced, ...cards].flatMap(filesOf))
+  const [, id, commit] = /^hf:([^@]+)@(.+)$/.exec(replaced.source ?? '') ?? []
+  const entries = id === undefined ? [] : await new CachedRepository(cacheRoot, id).entries(commit!)
+  const isShared = entries.some((entry) => !named.has(entry))
+  for (const path of filesOf(replaced)) {
+    if (!isShared || isWithin(store, path)) await removeFile(path, replaced, cards, { store, cacheRoot })
+  }
+}
+
+/** @returns the bytes that were freed, or what stays and why. */
 async function removeFile(
   path: string,
   { source }: StoredCard,
   others: readonly StoredCard[],
   { store, cacheRoot }: Pick<RemovalOptions, 'store' | 'cacheRoot'>,
-): Promise<number | string> {
-  const user = await userOf(path, others)
-  if (user !== null) return `${user} uses it`
-  if (isWithin(store, path)) {
+): Promise<number | Kept> {
+  const id = repositoryOf(source)
+  const isInStore = isWithin(store, path)
+  const repository = isInStore || id === null || !isWithin(cacheRoot, path) ? null : new CachedRepository(cacheRoot, id)
+  const users = await usersOf(path, others)
+  const reason = users.length === 0 ? null : `${users[0]!.id} uses it`
+  // Another link to the same bytes is no reason to keep this one.
+  const isOtherLink = (file: string) => file !== path && repository !== null && isWithin(repository.folder, file)
+  if (reason !== null && !users.every(({ file }) => isOtherLink(file))) return { path, reason }
+  if (isInStore) {
     const bytes = await sizeOf(path)
-    await rm(path, { force: true })
-    await rm(incompletePath(path), { force: true })
+    for (const file of [path, incompletePath(path)]) {
+      await rm(file, { force: true })
+      await rm(journalPath(file), { force: true })
+    }
+    // It fails where something is left in the folder.
+    await rmdir(dirname(path)).catch(() => {})
     return bytes
   }
-  const id = repositoryOf(source)
-  if (id === null || !isWithin(cacheRoot, path)) return 'it lies outside of the cache'
-  const repository = new CachedRepository(cacheRoot, id)
-  const blob = await repository.blobOf(path)
-  if (blob === null) return 'it lies outside of the cache'
+  const blob = (await repository?.blobOf(path)) ?? null
+  if (repository === null || blob === null) return { path, reason: 'it lies outside of the cache' }
   const isShared = (await repository.linkedBlobs(new Set([path]))).has(blob)
   const bytes = await sizeOf(blob)
   await rm(path, { force: true })
   if (!isShared) await rm(blob, { force: true })
   await repository.prune()
-  return isShared ? `another snapshot in ${join(repository.folder, 'snapshots')} uses it` : bytes
+  if (!isShared) return bytes
+  return { path: blob, reason: reason ?? `another snapshot in ${join(repository.folder, 'snapshots')} uses it` }
 }
 
-/** The id of another model with the same file. */
-async function userOf(path: string, others: readonly StoredCard[]): Promise<string | null> {
+/** Other models with the same file, and the paths that they have of it. */
+async function usersOf(path: string, others: readonly StoredCard[]): Promise<{ id: string; file: string }[]> {
   const real = await realOr(path)
+  const users: { id: string; file: string }[] = []
   for (const other of others) {
     for (const file of filesOf(other)) {
-      if (relative(file, path) === '' || (await realOr(file)) === real) return other.ids[0]!
+      const isSame = relative(file, path) === ''
+      if (isSame || (await realOr(file)) === real) users.push({ id: other.ids[0]!, file: isSame ? path : file })
     }
   }
-  return null
+  return users
 }
 
 async function sizeOf(path: string): Promise<number> {

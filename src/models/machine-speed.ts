@@ -4,4 +4,6 @@ export interface MachineSpeed {
   readonly bytesPerSecond: number
   /** Multiplications with additions each second in a prompt of many tokens. */
   readonly multiplyAddsPerSecond: number
+  /** Whether other programs computed meanwhile: alone, the machine is faster. */
+  readonly isBusy?: true
 }

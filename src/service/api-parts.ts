@@ -6,7 +6,6 @@ import { ModelCatalog } from '../inference/catalog/model-catalog.ts'
 import type { ModelRegistry } from '../inference/catalog/registry.ts'
 import { machineSpeed } from '../inference/engines/engines.ts'
 import { collectAllGarbage } from '../lib/guarded/memory.ts'
-import { lazy } from '../lib/lazy.ts'
 import { version } from '../lib/version.ts'
 import type { Metrics } from '../metrics/metrics.ts'
 import { ServerStatus } from '../metrics/server-status.ts'
@@ -61,7 +60,7 @@ export async function openApiParts(config: Config, opened: OpenedParts) {
   void models.look()
 
   // It takes seconds of all processors.
-  const speed = lazy(opened.machineSpeed ?? (() => machineSpeed(config)))
+  const speed = opened.machineSpeed ?? (() => machineSpeed(config))
   const pulls = new code.ModelPulls({ store, memoryLimitBytes, machineSpeed: speed, logger })
   resources.defer(() => pulls.close())
 

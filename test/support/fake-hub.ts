@@ -29,7 +29,8 @@ export interface FakeHub extends AsyncDisposable {
   /** For HF_ENDPOINT. */
   readonly url: string
   readonly cdnUrl: string
-  readonly commit: string
+  /** The commit of `main`; an earlier one is gone. */
+  commit: string
   /** Files of each repository, by their paths. */
   readonly repositories: Map<string, Map<string, Buffer>>
   readonly requests: SeenRequest[]
@@ -61,7 +62,6 @@ export interface FakeHubOptions {
 export async function startFakeHub({ pageSize = 2, lfsBytes = 1000 }: FakeHubOptions = {}): Promise<FakeHub> {
   const repositories: FakeHub['repositories'] = new Map()
   const requests: SeenRequest[] = []
-  const commit = 'c0ffee'.padEnd(40, '0')
   let signatures = 0
   let expired = 0
 
@@ -75,17 +75,19 @@ export async function startFakeHub({ pageSize = 2, lfsBytes = 1000 }: FakeHubOpt
     if (files === undefined)
       return reply(response, 404, { error: 'Repository not found' }, { 'x-error-code': 'RepoNotFound' })
     if (rest === 'refs') {
-      const branches = [{ name: 'main', ref: 'refs/heads/main', targetCommit: commit }]
-      return reply(response, 200, { branches, tags: [], converts: [] })
+      const refs = (name: string, ref: string) => [{ name, ref, targetCommit: hub.commit }]
+      const pulls = url.searchParams.get('include_prs') === '1' ? { pullRequests: refs('1', 'refs/pr/1') } : {}
+      const [branches, tags] = [refs('main', 'refs/heads/main'), refs('v1/x', 'refs/tags/v1/x')]
+      return reply(response, 200, { branches, tags, converts: [], ...pulls })
     }
-    if (rest === `tree/${commit}`) return replyTree(response, url, files)
-    const path = decodeURIComponent(rest!.slice(`resolve/${commit}/`.length))
+    if (rest === `tree/${hub.commit}`) return replyTree(response, url, files)
+    const path = decodeURIComponent(rest!.slice(`resolve/${hub.commit}/`.length))
     const bytes = files.get(path)
     if (bytes === undefined) return reply(response, 404, {}, { 'x-error-code': 'EntryNotFound' })
     if (bytes.length < lfsBytes) return void sendBytes(request, response, bytes, `"${gitName(bytes)}"`)
     response.writeHead(302, {
-      location: `${hub.cdnUrl}/${id}/${rest!.slice(`resolve/${commit}/`.length)}?signature=${++signatures}`,
-      'x-repo-commit': commit,
+      location: `${hub.cdnUrl}/${id}/${rest!.slice(`resolve/${hub.commit}/`.length)}?signature=${++signatures}`,
+      'x-repo-commit': hub.commit,
       'x-linked-etag': `"${sha256(bytes)}"`,
       'x-linked-size': String(bytes.length),
     })
@@ -165,7 +167,7 @@ export async function startFakeHub({ pageSize = 2, lfsBytes = 1000 }: FakeHubOpt
   const hub: FakeHub = {
     url: await listen(api),
     cdnUrl: await listen(cdn),
-    commit,
+    commit: 'c0ffee'.padEnd(40, '0'),
     repositories,
     requests,
     downloadsOf: (file) => requests.filter((request) => request.file === file),

@@ -51,10 +51,9 @@ async function deleteModel(id: string, models: ModelCatalog, pulls: ModelPulls):
   if (model !== undefined && !models.isStored(model)) {
     throw invalidRequest(`Model '${model.id}' is one of the server's settings and cannot be deleted`, 'model')
   }
-  const removal = await pulls.remove(model?.id ?? id)
+  // The model is not served any more when its files go: what waits for it to load is told so.
+  const removal = await pulls.remove(model?.id ?? id, () => models.refresh())
   if (removal === null) throw modelNotFound(id)
-  // The model is not served from here on.
-  await models.refresh()
   return { id: removal.card.ids[0]!, object: 'model', deleted: true, freed_bytes: removal.freedBytes }
 }
 

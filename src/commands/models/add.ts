@@ -9,7 +9,7 @@ import { loadConfig } from '../load-config.ts'
 
 import { readOptions } from '../options.ts'
 import { SETTINGS_HELP } from '../settings-help.ts'
-import { warnOfCard } from './known-models.ts'
+import { checkId, warnOfCard } from './known-models.ts'
 import { readId } from './pull.ts'
 
 export const add: Command = {
@@ -29,11 +29,13 @@ ${SETTINGS_HELP}`,
       ['FILE'],
     )
     const adapters = readAdapters(values.adapter ?? [])
-    const { modelStore } = await loadConfig()
-    const { card, replaced } = await addModel(modelStore, {
+    const config = await loadConfig()
+    const asked = readId(values.id)
+    await checkId(asked, config)
+    const { card, replaced } = await addModel(config.modelStore, {
       model: positionals[0]!,
       projector: values.mmproj ?? null,
-      id: readId(values.id),
+      id: asked,
       adapters,
     })
     const [id] = card.ids

@@ -6,6 +6,7 @@ import { servableCard, startEngine } from '../../inference/engines/engines.ts'
 import type { ModelCard, ReadCard, ServedId } from '../../models/card.ts'
 import { lackingEncoder } from '../../models/derive/lacking-encoder.ts'
 import { type KeptExamination, keepExamination } from '../../models/kept-examination.ts'
+import { modelHeaders } from '../../models/read/model-headers.ts'
 import { findStoredCards } from '../../models/stored-cards.ts'
 import type { Command } from '../command.ts'
 import { forTerminal } from '../for-terminal.ts'
@@ -54,7 +55,10 @@ ${SETTINGS_HELP}`,
 }
 
 async function* examineModel({ card, served, read }: NamedModel, { backend }: Config, images: number) {
-  const lacking = await lackingEncoder(read)
+  const lacking = await lackingEncoder(
+    { ...read.card, written: read.written },
+    modelHeaders(read.card.engine, read.card),
+  )
   if (lacking !== null) {
     yield { check: 'files', verdict: lacking.isPromised ? 'failed' : 'warning', finding: lacking.message } as const
   }

@@ -51,6 +51,16 @@ export async function readKnownCards(
   return read.map((one) => ({ ...one, card: addAliases(one.card, aliases) }))
 }
 
+/** @throws ConfigError for an id that the settings' models have: a stored model of that id would not be served. */
+export async function checkId(id: string | null, { modelCards }: Pick<Config, 'modelCards'>): Promise<void> {
+  if (id === null) return
+  for (const file of await findCards(modelCards)) {
+    const { card } = await readCard(file, () => {})
+    if (namesOf(card).includes(id))
+      throw new ConfigError(`--id: '${id}' is the name of a model of the settings (${file})`)
+  }
+}
+
 /** Warns of what a new card leaves out of its model, or only takes to be so. What is wrong with it is said when it is served. */
 export async function warnOfCard(file: string): Promise<void> {
   const describe = async () => {

@@ -10,7 +10,7 @@ import { printJsonLine } from '../output.ts'
 import { SETTINGS_HELP } from '../settings-help.ts'
 import { untilStopped } from '../until-stopped.ts'
 import { listCatalogue, measuredSpeed } from './catalogue-list.ts'
-import { warnOfCard } from './known-models.ts'
+import { checkId, warnOfCard } from './known-models.ts'
 import { textReport } from './pull-output.ts'
 import { examinePulled, readSeconds } from './pulled/examine-pulled.ts'
 
@@ -81,6 +81,7 @@ ${SETTINGS_HELP}`,
       projector: values['no-mmproj'] ? null : (values.mmproj ?? ('auto' as const)),
       id: readId(values.id),
     }
+    await checkId(request.id, config)
     const card = await untilStopped(
       async (signal) => {
         const pulled = await pullModel(request, {

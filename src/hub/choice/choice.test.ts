@@ -217,7 +217,12 @@ test('addresses of models', async () => {
   expect(await read('https://hub.example/user/repo-GGUF/resolve/v2/a/b.gguf?download=true')).toEqual(
     hub('a/b.gguf', 'v2'),
   )
-  expect(await read('https://huggingface.co/user/repo-GGUF/tree/main')).toEqual(hub(null))
+  const page = (path: string) => read(`https://huggingface.co/user/repo-GGUF/${path}`)
+  expect(await page('tree/main')).toEqual(hub(null))
+  expect(await page('tree/feature%2Fq8/')).toEqual(hub(null, 'feature/q8'))
+  expect(await page('blob/v1%2Fx/a%20b/c.gguf')).toEqual(hub('a b/c.gguf', 'v1/x'))
+  for (const pr of ['refs%2Fpr%2F1', 'refs/pr/1'])
+    expect(await page(`blob/${pr}/x.gguf`)).toEqual(hub('x.gguf', 'refs/pr/1'))
   expect(await read('https://example.org/x/y.gguf')).toEqual({
     kind: 'file',
     url: new URL('https://example.org/x/y.gguf'),

@@ -10,7 +10,7 @@ export type ModelAddress =
       readonly id: string
       /** A quantisation such as Q4_K_M, or the path of a file; null leaves the choice to us. */
       readonly wanted: string | null
-      /** A branch, a tag or a commit. */
+      /** A branch, a tag, `refs/pr/1` or a commit. */
       readonly revision: string
       /** The catalogue's entry whose files these are. */
       readonly entry: CatalogueEntry | null
@@ -60,17 +60,19 @@ async function withEntry(address: PlainAddress): Promise<ModelAddress> {
   return { ...address, entry: (await findEntryOf(address.id)) ?? null, isShort: false }
 }
 
+/** A page of the hub, before it is decoded: a branch's slash is `%2F`, unlike those around it. `refs/pr/1` may be written out. */
+const PAGE = /^\/([^/]+\/[^/]+)(?:\/(?:resolve|blob|tree)\/(refs\/(?:pr|convert)\/[^/]+|[^/]+)(?:\/(.+))?)?\/?$/
+
 function readUrl(text: string, endpoint: URL): PlainAddress {
   if (!URL.canParse(text)) throw new ConfigError(`'${text}' is not an address; ${EXPECTED}`)
   const url = new URL(text)
   const hubs = new Set([endpoint.host, 'huggingface.co', 'hf.co'])
-  const path = decodedPath(url.pathname)
-  const [, id, , revision = 'main', file] =
-    /^\/([^/]+\/[^/]+)(?:\/(resolve|blob|tree)\/([^/]+)(?:\/(.+))?)?\/?$/.exec(path) ?? []
+  const [, id, revision = 'main', file] = (PAGE.exec(url.pathname) ?? []).map((part) => part && decodedPath(part))
   if (hubs.has(url.host) && id !== undefined && isRepositoryId(id) && !/\.gguf$/i.test(id)) {
     return { kind: 'repository', id, wanted: file ?? null, revision }
   }
-  if (!/\.gguf$/i.test(path)) throw new ConfigError(`'${text}' does not lead to a .gguf file; ${EXPECTED}`)
+  if (!/\.gguf$/i.test(decodedPath(url.pathname)))
+    throw new ConfigError(`'${url.origin}${url.pathname}' does not lead to a .gguf file; ${EXPECTED}`)
   return { kind: 'file', url }
 }
 

@@ -7,11 +7,22 @@ import { ConnectionError, type HttpAnswer, retryAfter } from './http-client.ts'
 export class BusyError extends ConnectionError {
   /** Seconds that the server asks to wait; null when it does not say. */
   readonly seconds: number | null
+  /** Whether it has been asked too often. */
+  readonly isLimit: boolean
 
   constructor(answer: HttpAnswer) {
     super(`${answer.url.host} answered ${answer.status}`)
+    this.isLimit = answer.status === 429
     this.seconds = retryAfter(answer)
   }
+}
+
+/** What the user can do about it. */
+export function adviceOf(error: ConnectionError): string {
+  const isLimit = error instanceof BusyError && error.isLimit
+  return isLimit
+    ? 'it limits how often it is asked: wait some minutes, or set HF_TOKEN, with which the hub allows more'
+    : 'check the network, HTTPS_PROXY and HF_ENDPOINT'
 }
 
 /** A longer wait is an error. */

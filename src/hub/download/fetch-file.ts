@@ -20,6 +20,18 @@ export interface FileTarget {
   readonly key: string
 }
 
+/**
+ * Whether the whole file is here. Without a hash, the journal that stays beside it must name the same address, and the state
+ * that the server names now.
+ */
+export async function isFetched(target: FileTarget, validator: string | null): Promise<boolean> {
+  const { path, size, blob, key } = target
+  if (!(await hasSize(path, size))) return false
+  if (blob !== null) return true
+  const { doneBytes, etag } = await openJournal(path, key, size)
+  return doneBytes === size && etag !== null && etag === validator
+}
+
 export interface FetchOptions extends DownloadOptions {
   /** Called when all bytes are there and their hash is computed. */
   readonly onCheck: () => void
@@ -47,7 +59,7 @@ export async function fetchFile(remote: RemoteFile, target: FileTarget, options:
   const onWait = (pid: number | null) =>
     note(`another process${pid === null ? '' : ` (${pid})`} is downloading ${remote.name}; waiting for it`)
   await using _ = await takeLock(`${path}.lock`, { tuning, signal, onWait })
-  if (await hasSize(path, size)) return false
+  if (await isFetched(target, remote.validator)) return false
   await download(remote, incomplete, key, options)
   if (blob !== null) {
     options.onCheck()
@@ -60,9 +72,11 @@ export async function fetchFile(remote: RemoteFile, target: FileTarget, options:
       )
     }
   }
+  await rm(journalPath(path), { force: true })
   await rename(incomplete, path)
   await syncFolder(dirname(path))
-  await rm(journalPath(incomplete), { force: true })
+  if (blob === null) await rename(journalPath(incomplete), journalPath(path))
+  else await rm(journalPath(incomplete), { force: true })
   return true
 }
 

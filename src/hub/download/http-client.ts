@@ -4,8 +4,9 @@ import { EnvHttpProxyAgent, request } from 'undici'
 import { failureReason } from '../../lib/errors/fetch-failure.ts'
 import { ForbiddenAddress, guardedLookup, isPrivate, isPublic, literalAddress } from '../../lib/public-address.ts'
 import { userAgent } from '../../lib/version.ts'
+import { decodedPath } from '../choice/model-address.ts'
 import { HubError } from '../hub-error.ts'
-import type { HubSettings } from '../hub-settings.ts'
+import { type HubSettings, readProxies } from '../hub-settings.ts'
 import type { Tuning } from '../tuning.ts'
 
 export interface HttpAnswer {
@@ -32,7 +33,8 @@ const MAX_REDIRECTS = 5
 const REDIRECTS = new Set([301, 302, 303, 307, 308])
 
 /**
- * Sends requests to the hub and to where it redirects. The token goes only to the hub itself. Everything is https, unless
+ * Sends requests to the hub and to where it redirects. The token goes only to the hub itself, and credentials in an address
+ * only to its host. Everything is https, unless
  * the hub's own address is not. Proxies are those of the environment: HTTPS_PROXY, NO_PROXY.
  *
  * A redirect to another host must lead to a public address: a hub must not have the server ask hosts that only the server
@@ -52,11 +54,11 @@ export class HttpClient {
     this.endpoint = settings.endpoint
     this.hasToken = settings.token !== null
     this.#token = settings.token
-    const timeouts = { bodyTimeout: stallMs, headersTimeout: stallMs }
+    const shared = { bodyTimeout: stallMs, headersTimeout: stallMs, ...readProxies(process.env) }
     const isAllowed = (address: string) => this.#isAllowed(address)
-    this.#agent = new EnvHttpProxyAgent({ ...timeouts, connect: { timeout: stallMs } })
+    this.#agent = new EnvHttpProxyAgent({ ...shared, connect: { timeout: stallMs } })
     this.#guarded = new EnvHttpProxyAgent({
-      ...timeouts,
+      ...shared,
       connect: { timeout: stallMs, lookup: guardedLookup(isAllowed) },
     })
   }
@@ -73,7 +75,7 @@ export class HttpClient {
       const isKnown = known.has(target.hostname)
       const literal = isKnown ? null : literalAddress(target.hostname)
       if (literal !== null && !(await this.#isAllowed(literal))) throw forbidden(target)
-      const response = await this.#send(target, isKnown ? this.#agent : this.#guarded, headers, signal)
+      const response = await this.#send(target, isKnown ? this.#agent : this.#guarded, { headers, origin, signal })
       const header = (name: string): string | null => {
         const value = response.headers[name]
         return (Array.isArray(value) ? value[0] : value) ?? null
@@ -103,9 +105,11 @@ export class HttpClient {
     return isPrivate(address) && (await this.#isPrivateHub)
   }
 
-  async #send(url: URL, dispatcher: EnvHttpProxyAgent, headers: Readonly<Record<string, string>>, signal: AbortSignal) {
+  async #send(url: URL, dispatcher: EnvHttpProxyAgent, { headers = {}, origin = url, signal }: HttpRequest) {
     const isHub = url.origin === this.endpoint.origin
-    const own = isHub && this.hasToken ? { authorization: `Bearer ${this.#token}` } : {}
+    const basic = url.origin === origin.origin ? basicOf(origin) : null
+    const authorization = isHub && this.hasToken ? `Bearer ${this.#token}` : basic
+    const own = authorization === null ? {} : { authorization }
     const all = { 'user-agent': await userAgent(), 'accept-encoding': 'identity', ...headers, ...own }
     try {
       return await request(url.href, { dispatcher, signal, headers: all })
@@ -120,6 +124,13 @@ export class HttpClient {
     if (protocol === 'https:' || (protocol === 'http:' && this.endpoint.protocol === 'http:')) return
     throw new HubError(`Downloads from ${host} over ${protocol.slice(0, -1)} are not allowed: use an https address`)
   }
+}
+
+/** The credentials in an address, which go to its origin alone. */
+function basicOf({ username, password }: URL): string | null {
+  if (username === '' && password === '') return null
+  const text = [username, password].map(decodedPath).join(':')
+  return `Basic ${Buffer.from(text).toString('base64')}`
 }
 
 function forbidden({ host }: URL): HubError {

@@ -26,12 +26,15 @@ export interface Hub extends Attempts {
   readonly http: HttpClient
 }
 
-/** The commit that a branch or a tag names. @throws HubError; ConnectionError */
+/** The commit that a branch, a tag or a pull request (`refs/pr/1`) names. @throws HubError; ConnectionError */
 export async function findCommit(hub: Hub, id: string, revision: string): Promise<string> {
   if (COMMIT.test(revision)) return revision
-  const { body } = await ask(hub, addressAt(hub, `api/models/${id}/refs`), id)
-  const refs = [...list(body, 'branches'), ...list(body, 'tags')]
-  const ref = refs.find(({ name }) => name === revision)
+  const address = addressAt(hub, `api/models/${id}/refs`)
+  if (revision.startsWith('refs/pr/')) address.search = 'include_prs=1'
+  const { body } = await ask(hub, address, id)
+  const named = ['branches', 'tags'].flatMap((kind) => list(body, kind))
+  const others = ['pullRequests', 'converts'].flatMap((kind) => list(body, kind))
+  const ref = named.find(({ name }) => name === revision) ?? [...named, ...others].find(({ ref }) => ref === revision)
   if (ref === undefined) throw new HubError(`${id} has no branch or tag '${revision}'`)
   return checkHash(ref.targetCommit, COMMIT, 'the commit of a branch')
 }

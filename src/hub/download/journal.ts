@@ -13,16 +13,21 @@ const schema = z.object({
   done: z.array(z.tuple([z.int().nonnegative(), z.int().nonnegative()])),
 })
 
-/** In a file beside one that is not complete yet. */
+/** In a file beside one that is not complete yet, and beside a complete one that has no hash. */
 export function journalPath(incomplete: string): string {
   return `${incomplete}.json`
+}
+
+/** Null where a file has no journal that can be read. */
+export async function readJournal(file: string): Promise<z.infer<typeof schema> | null> {
+  return schema.safeParse(parseJsonOr(await readFile(journalPath(file), 'utf8').catch(() => ''), null)).data ?? null
 }
 
 /** What there is of a file that is not complete yet: what an earlier attempt at the same file has noted, or nothing. */
 export async function openJournal(incomplete: string, key: string, size: number) {
   const path = journalPath(incomplete)
-  const parsed = schema.safeParse(parseJsonOr(await readFile(path, 'utf8').catch(() => ''), null))
-  const old = parsed.success && parsed.data.key === key && parsed.data.size === size ? parsed.data : null
+  const read = await readJournal(incomplete)
+  const old = read?.key === key && read.size === size ? read : null
   let etag = old?.etag ?? null
   let done = joined((old?.done ?? []).filter(([from, to]) => from < to && to <= size))
   let writing = Promise.resolve()

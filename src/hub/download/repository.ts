@@ -4,6 +4,7 @@ import { readMetadata } from '../choice/header-check.ts'
 import type { Metadata } from '../choice/memory-estimate.ts'
 import { HubError } from '../hub-error.ts'
 import type { HubSettings } from '../hub-settings.ts'
+import { adviceOf, BusyError } from './attempts.ts'
 import { ConnectionError } from './http-client.ts'
 import { findCommit, type Hub, type HubFile, listFiles, remoteFile } from './hub-client.ts'
 import type { RemoteFile } from './remote-file.ts'
@@ -78,12 +79,13 @@ async function askCache(
   const commit = await cache.commit(revision)
   const files = commit === null ? [] : await cache.files(commit)
   if (commit !== null && files.length > 0) return { commit, files }
-  const advice = cause === null ? 'unset it' : 'check the network, HTTPS_PROXY and HF_ENDPOINT'
+  const advice = cause === null ? 'unset it' : adviceOf(cause)
   const problem = (place: string) =>
     `Cannot fetch ${cache.id}: ${reasonOf(cause)}, and ${place} has no files of it; ${advice}`
   throw new HubError(problem(`the cache ${root}`), { cause, told: problem('the cache') })
 }
 
 function reasonOf(cause: ConnectionError | null): string {
+  if (cause instanceof BusyError) return cause.message
   return cause === null ? 'HF_HUB_OFFLINE is set' : `the hub cannot be reached (${cause.message})`
 }

@@ -15,6 +15,8 @@ export function statusError(answer: HttpAnswer, { what, origin, http }: Asked): 
   const code = answer.header('x-error-code')
   const page = new URL(origin.includes('://') ? origin : `${http.endpoint.href}${origin}`)
   const shown = what === null ? origin : `${what} of ${origin}`
+  // The token goes to the hub alone.
+  if (page.origin !== http.endpoint.origin && [401, 403, 404].includes(status)) return elsewhere(answer, shown)
   if (status === 404 || code === 'RepoNotFound' || code === 'EntryNotFound' || code === 'RevisionNotFound') {
     const secret = http.hasToken ? '' : '; if it is private, set HF_TOKEN'
     return new HubError(`${url.host} has no ${shown} (${status}): check the name${secret}`)
@@ -28,4 +30,13 @@ export function statusError(answer: HttpAnswer, { what, origin, http }: Asked): 
     )
   }
   return new HubError(`${url.host} answered ${status} for ${shown}: try again later`)
+}
+
+function elsewhere({ status, url }: HttpAnswer, shown: string): HubError {
+  if (status === 404) return new HubError(`${url.host} has no ${shown} (404): check the address`)
+  const advice =
+    url.username === ''
+      ? 'give a user and a password in the address, as in https://user:password@host/file.gguf'
+      : 'check the user and the password in the address'
+  return new HubError(`${url.host} does not give ${shown} to you (${status}): ${advice}`)
 }

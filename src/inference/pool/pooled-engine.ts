@@ -1,4 +1,4 @@
-import { modelOverloaded, tryAgainIn, wholeSeconds } from '../../lib/errors/errors.ts'
+import { invalidRequest, modelOverloaded, tryAgainIn, wholeSeconds } from '../../lib/errors/errors.ts'
 import { cannotEmbed, cannotRead } from '../contract/cannot-read.ts'
 import type { CountOptions, Engine, EngineState, ModelInfo, Numerics } from '../contract/engine.ts'
 import type { Embedding, Generation, Measurement, Reading } from '../contract/generation.ts'
@@ -279,6 +279,8 @@ export class PooledEngine implements Engine {
       await this.#load()
     } catch {
       this.#closing.signal.throwIfAborted()
+      // Its files may be gone, and it will not be there again.
+      if (this.#unused !== null) throw removed(this.model.name)
       throw cannotLoad(this.#retryAt - performance.now())
     }
   }
@@ -351,6 +353,10 @@ function notLoadedYet(): Error {
 function cannotLoad(pauseMs: number): Error {
   const seconds = wholeSeconds(pauseMs / 1000)
   return modelOverloaded(`The model cannot be loaded at the moment. ${tryAgainIn(seconds)}`, seconds)
+}
+
+function removed(name: string): Error {
+  return invalidRequest(`Model '${name}' was removed`, null, { status: 404, code: 'model_not_found' })
 }
 
 function shuttingDown(): Error {

@@ -19,6 +19,7 @@ import { withEmbedding } from './derived-embedding.ts'
 import { deriveIdentity } from './derived-identity.ts'
 import { deriveMedia, type MediaLimits } from './derived-media.ts'
 import { deriveTemplate, type TemplateReading } from './derived-template.ts'
+import { lackingEncoder } from './lacking-encoder.ts'
 
 export interface CompletedCard {
   /** What `cardSchema` reads. */
@@ -39,7 +40,13 @@ const MOST_OUTPUT = 8192
 export async function completeCard(written: WrittenCard, place: CardPlace): Promise<CompletedCard> {
   const card = withExtensions(written, place)
   const found = { headers: modelHeaders(card.engine, place), origins: new Origins() }
-  return new Completion(await withEmbedding(card, place, found), place, found).complete()
+  const completed = await new Completion(await withEmbedding(card, place, found), place, found).complete()
+  const family = completed.card.family as FamilyName | null
+  // A card that names the modalities of all its ids leaves nothing to the files.
+  const isOpen = (card.serves ?? [{}]).some(({ modalities }) => modalities === undefined)
+  const lacking = isOpen ? await lackingEncoder({ engine: card.engine, family, written }, found.headers) : null
+  if (lacking?.isPromised === true) place.warn(new CardError(place.file, 'engine.projector', lacking.message).message)
+  return completed
 }
 
 class Completion {

@@ -4,6 +4,7 @@ import { join } from 'node:path'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { writeHeader } from '../../../test/support/model-header.ts'
 import { readCard } from '../card.ts'
+import { modelHeaders } from '../read/model-headers.ts'
 import { lackingEncoder } from './lacking-encoder.ts'
 
 let directory: string
@@ -28,6 +29,7 @@ test.each([
     'tokenizer.ggml.model': 'llama',
     'tokenizer.ggml.tokens': ['<bos>', '<start_of_turn>', '<end_of_turn>'],
   })
-  const lacking = await lackingEncoder(await readCard(path))
+  const { card, written } = await readCard(path)
+  const lacking = await lackingEncoder({ ...card, written }, modelHeaders(card.engine, card))
   expect(lacking?.message ?? '').toMatch(lacks ? /^Models of Gemma 3 take images, but/ : /^$/)
 })

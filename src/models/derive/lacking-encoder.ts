@@ -1,10 +1,16 @@
 import { audioRule } from '../../families/audio-encoders.ts'
-import { FAMILIES, FAMILY_NAMES } from '../../families/families.ts'
+import { FAMILIES, FAMILY_NAMES, type FamilyName } from '../../families/families.ts'
 import type { Family } from '../../families/family.ts'
 import { encoders, type GgufMetadata } from '../../families/gguf.ts'
-import type { ReadCard } from '../card.ts'
 import { isObject } from '../card-values.ts'
-import { modelHeaders } from '../read/model-headers.ts'
+import type { ModelHeaders, NamedFiles } from '../read/model-headers.ts'
+
+interface Asked {
+  readonly engine: NamedFiles
+  readonly family?: FamilyName | null | undefined
+  /** The card as it was written. */
+  readonly written: Readonly<Record<string, unknown>>
+}
 
 export interface LackingEncoder {
   /** Whether the card, or what the model is known by, promises what the files lack. Otherwise models like it may have it. */
@@ -18,14 +24,15 @@ const ADVICE =
   '--mmproj. Or write "modalities": ["text"] into the card'
 
 /** What a model is meant to see or hear with, where its files hold no encoder for it. Null where nothing is missing. */
-export async function lackingEncoder({ card, written }: Omit<ReadCard, 'origins'>): Promise<LackingEncoder | null> {
-  const { engine } = card
+export async function lackingEncoder(
+  { engine, family: known, written }: Asked,
+  headers: ModelHeaders,
+): Promise<LackingEncoder | null> {
   if (isTextByWish(written)) return null
-  const headers = modelHeaders(engine, card)
   const unserved = (await headers.folder())?.unserved ?? null
   if (unserved !== null)
     return { isPromised: false, message: `${unserved.replace(/^./, (first) => first.toUpperCase())}.` }
-  if (engine.type !== 'local') return null
+  if (engine.type !== 'local' && engine.type !== undefined) return null
   const has = encoders(await headers.encoder())
   const lacks = (what: string, isPromised = true): LackingEncoder => ({
     isPromised,
@@ -39,7 +46,7 @@ export async function lackingEncoder({ card, written }: Omit<ReadCard, 'origins'
   }
   if (has.image || has.audio) return null
   const language = await headers.language()
-  const family = familyOf(card.family, language)
+  const family = familyOf(known, language)
   const kind = family === null ? null : kindOf(family)
   if (family === null || kind === null || isTooSmall(family, language)) return null
   const isPromised = written.family !== undefined || isNamedByFile(family, language)
@@ -55,7 +62,7 @@ function isTextByWish({ serves }: Readonly<Record<string, unknown>>): boolean {
 }
 
 /** The family of the card; without one, the first whose language models these may be. */
-function familyOf(name: ReadCard['card']['family'], language: GgufMetadata): Family | null {
+function familyOf(name: FamilyName | null | undefined, language: GgufMetadata): Family | null {
   if (name) return FAMILIES[name]
   const architecture = String(language.get('general.architecture'))
   const found = FAMILY_NAMES.find((one) => FAMILIES[one].architectures.includes(architecture))

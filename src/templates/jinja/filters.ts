@@ -1,5 +1,6 @@
 import { ArgumentsOf } from './arguments.ts'
 import { capitalized, itemsOf, replaced, splitLines, strip } from './methods.ts'
+import { percentFormat } from './operators.ts'
 import { testNamed } from './tests.ts'
 import {
   boolean,
@@ -160,6 +161,10 @@ const FILTERS: Readonly<Record<string, Filter>> = {
   escape: escaped,
   first: (value) => iterate(value)[0] ?? UNDEFINED,
   float: (value, given) => numberOf(value, given, 'float'),
+  format: (value, given) => {
+    if (given.namedOnes.size > 0) throw new Error('format takes no names')
+    return string(percentFormat(textOf(value), given.positional))
+  },
   indent: (value, given) => string(indented(textOf(value), given)),
   int: (value, given) => numberOf(value, given, 'int'),
   items: (value) => (isUndefined(value) ? list([]) : itemsOf(entriesOf(value))),

@@ -214,6 +214,9 @@ const LOOP_FIELDS = new Map<Key, (items: readonly Value[], index: number) => Val
   ['first', (_items, index) => boolean(index === 0)],
   ['last', (items, index) => boolean(index === items.length - 1)],
   ['length', (items) => integer(items.length)],
+  // Recursive loops, which go deeper, are not parsed.
+  ['depth', () => integer(1)],
+  ['depth0', () => integer(0)],
   ['previtem', (items, index) => items[index - 1]],
   ['nextitem', (items, index) => items[index + 1]],
   ['cycle', (_items, index) => new FunctionValue((args) => args[index % args.length] ?? UNDEFINED)],

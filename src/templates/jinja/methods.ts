@@ -1,4 +1,5 @@
 import { ArgumentsOf } from './arguments.ts'
+import { formatValue, padded } from './operators.ts'
 import {
   boolean,
   equal,
@@ -34,15 +35,50 @@ export function strip(text: string, characters: string | null, sides: 'left' | '
   // By hand: a pattern that is anchored at the end would be tried at every character.
   const one = new RegExp(`^[${set}]$`, 'u')
   let end = left.length
-  while (end > 0 && one.test(left[end - 1]!)) end--
+  while (end > 0) {
+    const begin = end - (end > 1 && left.codePointAt(end - 2)! > 0xffff ? 2 : 1)
+    if (!one.test(left.slice(begin, end))) break
+    end = begin
+  }
   return left.slice(0, end)
 }
 
 const charactersOf = (given: ArgumentsOf) => given.optional(0, 'chars', isString)
 
-function affixes(given: ArgumentsOf): readonly string[] {
+/** Whether the part of a text that the second and third argument choose begins or ends with one of the first. */
+function hasAffix(text: string, given: ArgumentsOf, has: (part: string, affix: string) => boolean): Value {
   const value = given.needed(0)
-  return isList(value) ? value.value.map(textOf) : [given.text(0)]
+  const affixes = isList(value) ? value.value.map(textOf) : [given.text(0)]
+  const part = partOf(text, given)?.part
+  return boolean(part !== undefined && affixes.some((affix) => has(part, affix)))
+}
+
+/** What `[start:end]` of a text is, by the second and third argument; null for a start behind its end. */
+function partOf(text: string, given: ArgumentsOf): { readonly part: string; readonly start: number } | null {
+  if (given.positional.length < 2) return { part: text, start: 0 }
+  const characters = [...text]
+  const { length } = characters
+  const placeOf = (at: number) => (at < 0 ? Math.max(0, at + length) : at)
+  const start = placeOf(given.integer(1, 'start', 0))
+  const part = characters.slice(start, placeOf(given.integer(2, 'end', length))).join('')
+  return start > length ? null : { part, start }
+}
+
+/** Where a text is in another one, in characters; -1 where it is not. */
+function placeIn(text: string, given: ArgumentsOf, find: (part: string, sought: string) => number): number {
+  const sought = given.text(0)
+  const within = partOf(text, given)
+  const at = within === null ? -1 : find(within.part, sought)
+  return at === -1 ? -1 : within!.start + [...within!.part.slice(0, at)].length
+}
+const firstOf = (part: string, sought: string) => part.indexOf(sought)
+const lastOf = (part: string, sought: string) => part.lastIndexOf(sought)
+
+function count(text: string, given: ArgumentsOf): number {
+  const sought = given.text(0)
+  const part = partOf(text, given)?.part
+  if (part === undefined) return 0
+  return sought === '' ? [...part].length + 1 : part.split(sought).length - 1
 }
 
 /** Pieces and at most `most` cuts, from the left. */
@@ -93,13 +129,15 @@ export function replaced(text: string, from: string, to: string, most: number): 
   )
 }
 
-/** `str.format` without format specifications. */
+/** `str.format`. @throws Error for attributes, conversions and formats that it does not know. */
 function formatted(text: string, given: ArgumentsOf): string {
   let next = 0
-  return text.replace(/\{\{|\}\}|\{(\w*)\}/g, (match, name: string | undefined) => {
+  return text.replace(/\{\{|\}\}|\{(\w*)(?::([^{}]*))?\}|[{}]/g, (match, name?: string, form = '') => {
+    if (name === undefined && match.length === 1) throw new Error(`unsupported format in '${text}'`)
     if (name === undefined) return match[0]!
-    if (name === '') return textOf(given.needed(next++))
-    return textOf(/^\d+$/.test(name) ? given.needed(Number(name)) : given.named(name))
+    const value =
+      name === '' ? given.needed(next++) : /^\d+$/.test(name) ? given.needed(Number(name)) : given.named(name)
+    return formatValue(value, form)
   })
 }
 
@@ -126,8 +164,8 @@ const OF_STRINGS: Readonly<Record<string, Method<string>>> = {
   strip: (text, given) => string(strip(text, charactersOf(given))),
   lstrip: (text, given) => string(strip(text, charactersOf(given), 'left')),
   rstrip: (text, given) => string(strip(text, charactersOf(given), 'right')),
-  startswith: (text, given) => boolean(affixes(given).some((affix) => text.startsWith(affix))),
-  endswith: (text, given) => boolean(affixes(given).some((affix) => text.endsWith(affix))),
+  startswith: (text, given) => hasAffix(text, given, (part, affix) => part.startsWith(affix)),
+  endswith: (text, given) => hasAffix(text, given, (part, affix) => part.endsWith(affix)),
   removeprefix: (text, given) => string(text.startsWith(given.text(0)) ? text.slice(given.text(0).length) : text),
   removesuffix: (text, given) =>
     string(text.endsWith(given.text(0)) ? text.slice(0, text.length - given.text(0).length) : text),
@@ -137,14 +175,15 @@ const OF_STRINGS: Readonly<Record<string, Method<string>>> = {
   partition: (text, given) => partition(text, given.text(0), text.indexOf(given.text(0)), 'first'),
   rpartition: (text, given) => partition(text, given.text(0), text.lastIndexOf(given.text(0)), 'last'),
   replace: (text, given) => string(replaced(text, given.text(0), given.text(1), given.integer(2, 'count', -1))),
-  find: (text, given) => integer(text.indexOf(given.text(0))),
-  rfind: (text, given) => integer(text.lastIndexOf(given.text(0))),
-  index: (text, given) => found(text.indexOf(given.text(0))),
-  rindex: (text, given) => found(text.lastIndexOf(given.text(0))),
-  count: (text, given) => integer(text.split(given.text(0)).length - 1),
+  find: (text, given) => integer(placeIn(text, given, firstOf)),
+  rfind: (text, given) => integer(placeIn(text, given, lastOf)),
+  index: (text, given) => found(placeIn(text, given, firstOf)),
+  rindex: (text, given) => found(placeIn(text, given, lastOf)),
+  count: (text, given) => integer(count(text, given)),
   join: (text, given) => string(iterate(given.needed(0)).map(stringOf).join(text)),
   format: (text, given) => string(formatted(text, given)),
-  zfill: (text, given) => string(text.padStart(given.integer(0, 'width', 0), '0')),
+  zfill: (text, given) =>
+    string(padded(text, { align: '>', isZero: true, width: String(given.integer(0, 'width', 0)) })),
   isdigit: isAll(/^\p{Nd}+$/u),
   isdecimal: isAll(/^\p{Nd}+$/u),
   isnumeric: isAll(/^\p{N}+$/u),
@@ -174,7 +213,10 @@ export function itemsOf(entries: ReadonlyMap<unknown, Value>): Value {
 
 const OF_LISTS: Readonly<Record<string, Method<Value[]>>> = {
   count: (self, given) => integer(self.filter((item) => equal(item, given.needed(0))).length),
-  index: (self, given) => found(self.findIndex((item) => equal(item, given.needed(0)))),
+  index: (self, given) => {
+    if (given.positional.length > 1) throw new Error('index of a list takes no start')
+    return found(self.findIndex((item) => equal(item, given.needed(0))))
+  },
   copy: (self) => list([...self]),
   append: (self, given) => changed(() => self.push(given.needed(0))),
   extend: (self, given) => changed(() => self.push(...iterate(given.needed(0)))),
@@ -204,5 +246,9 @@ export function methodOf(value: Value, name: string): Value {
 
 function bound<Inner>(methods: Readonly<Record<string, Method<Inner>>>, name: string, self: Inner): Value {
   if (!Object.hasOwn(methods, name)) return UNDEFINED
-  return new FunctionValue((args) => methods[name]!(self, ArgumentsOf.call(name, args)))
+  const method = methods[name]!
+  return new FunctionValue((args) => {
+    if (method.length < 2 && args.length > 0) throw new Error(`${name} takes no arguments here`)
+    return method(self, ArgumentsOf.call(name, args))
+  })
 }

@@ -38,13 +38,14 @@ export function calculate(operator: string, left: Value, right: Value): Value {
   if (operator === '+' && isList(left) && isList(right) && left.type === right.type) {
     return left.type === 'TupleValue' ? tuple([...left.value, ...right.value]) : list([...left.value, ...right.value])
   }
+  if (operator === '*' && isNumber(left)) return calculate(operator, right, left)
   if (operator === '*' && isNumber(right)) {
     const times = Math.max(0, Number(right.value))
     if (isString(left)) return string(left.value.repeat(times))
     if (isList(left)) return list(Array.from({ length: times }, () => left.value).flat())
   }
   if (operator === '%' && isString(left))
-    return string(percentFormat(left.value, isList(right) ? right.value : [right]))
+    return string(percentFormat(left.value, right.type === 'TupleValue' ? (right.value as Value[]) : [right]))
   throw new Error(`unsupported operands for ${operator}: ${nameOf(left)} and ${nameOf(right)}`)
 }
 
@@ -59,13 +60,47 @@ function numeric(operator: string, left: Value<number | boolean>, right: Value<n
   return yieldsFloat ? new FloatValue(result) : integer(result)
 }
 
-/** `'%s: %d' % (a, b)`. */
-function percentFormat(text: string, values: readonly Value[]): string {
+/** `'%s: %02d' % (a, b)`. @throws Error for what it does not know: other prompts would be wrong in silence. */
+export function percentFormat(text: string, values: readonly Value[]): string {
   let next = 0
-  return text.replace(/%[%sd]/g, (mark) => {
+  const result = text.replace(/%(?:(-?)(0?)(\d{0,3})([sd%])|)/g, (mark, left, zero, width, kind) => {
     if (mark === '%%') return '%'
+    if (kind === undefined || kind === '%') throw new Error(`unsupported format in '${text}'`)
     const value = values[next++]
     if (value === undefined) throw new Error('not enough arguments for format string')
-    return textOf(value)
+    if (kind === 'd' && !isNumber(value)) throw new Error(`%d needs a number, not ${nameOf(value)}`)
+    const shown = kind === 'd' ? integer(Math.trunc(Number(value.value))) : value
+    return padded(textOf(shown), { align: left === '' ? '>' : '<', isZero: zero !== '' && kind === 'd', width })
   })
+  if (next < values.length) throw new Error('not all arguments converted during string formatting')
+  return result
+}
+
+/** A value as `{:02d}` asks. @throws Error for another format. */
+export function formatValue(value: Value, form: string): string {
+  const [, align, zero, width, kind] = /^([<>^]?)(0?)(\d{0,3})([sd]?)$/.exec(form) ?? []
+  const isWhole = isNumber(value) && !isFloat(value)
+  if (width === undefined || (kind === 'd' && !isWhole) || (kind === 's' && !isString(value)))
+    throw new Error(`unsupported format '${form}' of ${nameOf(value)}`)
+  if (form !== '' && !isString(value) && !isNumber(value)) throw new Error(`unsupported format of ${nameOf(value)}`)
+  const isInteger = isWhole && form !== ''
+  const text = textOf(isInteger ? integer(Number(value.value)) : value)
+  const usual = isNumber(value) ? '>' : '<'
+  return padded(text, { align: align || usual, isZero: zero !== '', width })
+}
+
+interface Padding {
+  readonly align: string
+  /** Whether zeros fill the width, behind a sign. */
+  readonly isZero: boolean
+  readonly width: string
+}
+
+export function padded(text: string, { align, isZero, width }: Padding): string {
+  const missing = Math.max(0, Number(width) - [...text].length)
+  const left = align === '<' ? 0 : align === '^' ? Math.floor(missing / 2) : missing
+  if (!isZero) return ' '.repeat(left) + text + ' '.repeat(missing - left)
+  if (align !== '>') throw new Error('zeros are put before a number only')
+  const sign = /^[+-]?/.exec(text)![0]
+  return sign + '0'.repeat(missing) + text.slice(sign.length)
 }

@@ -66,7 +66,8 @@ export class JinjaTemplate {
 
   /** @throws Error when the source is no template. */
   constructor(source: string) {
-    const tokens = tokenize(source, { lstrip_blocks: true, trim_blocks: true })
+    // Jinja2 reads all ends of lines as this one.
+    const tokens = tokenize(source.replace(/\r\n?/g, '\n'), { lstrip_blocks: true, trim_blocks: true })
     this.#program = parse(withTestsAsFilters(tokens) as typeof tokens) as unknown as Node
   }
 

@@ -36,9 +36,20 @@ test('measures once for all simultaneous calls, and keeps the result until the m
   expect(await speedOf(false)).toEqual(speed)
 })
 
-test('a measurement on a busy machine is returned but not stored', async () => {
-  expect(await speedOf(true)).toMatchObject({ bytesPerSecond: expect.any(Number) })
+test('a measurement on a busy machine says so, is not stored, and does not last', async () => {
+  const options = { dataDirectory, backend: 'cpu' } as const
+  const busy = () => machineSpeed({ ...options, isBusy: () => true })
+  const speed = await busy()
+  expect(speed).toMatchObject({ bytesPerSecond: expect.any(Number), isBusy: true })
+  expect(await busy()).toBe(speed)
   await expect(readFile(stored())).rejects.toThrow('ENOENT')
+})
+
+test('what a busy machine did is forgotten after a while', async () => {
+  const options = { dataDirectory, backend: 'cpu', busyMs: 0 } as const
+  expect(await machineSpeed({ ...options, isBusy: () => true })).toHaveProperty('isBusy')
+  const speed = await machineSpeed({ ...options, isBusy: () => false })
+  expect(JSON.parse(await readFile(stored(), 'utf8')).speed).toEqual(speed)
 })
 
 test('without room for the model, the speed is unknown', async () => {

@@ -19,6 +19,8 @@ export interface MachineSpeedOptions {
   readonly backend: Backend
   /** Whether other programs slow this machine down, so that the result is not stored. */
   readonly isBusy?: () => boolean
+  /** How long the result is kept in that case. */
+  readonly busyMs?: number
   /** Called before this machine is measured. */
   readonly onMeasure?: () => void
 }
@@ -33,8 +35,17 @@ const stored = z.object({
   speed: z.object({ bytesPerSecond: z.number().positive(), multiplyAddsPerSecond: z.number().positive() }).nullable(),
 })
 
+/** How long the result of a busy machine counts: it may be less busy then. */
+const BUSY_MS = 5 * 60_000
+
+interface Measurement {
+  readonly speed: Promise<MachineSpeed | null>
+  /** By `performance.now()`. */
+  endsAt: number
+}
+
 /** By data directory: measurements of this process, under way or done. */
-const measurements = new Map<string, Promise<MachineSpeed | null>>()
+const measurements = new Map<string, Measurement>()
 
 /**
  * The speed of this machine with weights in Q4_K_M. A process of its own measures it once, within about three seconds, and
@@ -48,10 +59,20 @@ export async function machineSpeed(options: MachineSpeedOptions): Promise<Machin
     const machine = await describeMachine(backend)
     const known = await readStored(file)
     if (known !== null && JSON.stringify(known.machine) === JSON.stringify(machine)) return known.speed
-    return await getOrMake(measurements, dataDirectory, () => measureAndStore(file, machine, options))
+    if ((measurements.get(dataDirectory)?.endsAt ?? 0) <= performance.now()) measurements.delete(dataDirectory)
+    return await getOrMake(measurements, dataDirectory, () => newMeasurement(file, machine, options)).speed
   } catch {
     return null
   }
+}
+
+function newMeasurement(...args: Parameters<typeof measureAndStore>): Measurement {
+  const measurement = { speed: measureAndStore(...args), endsAt: Number.POSITIVE_INFINITY }
+  const note = (speed: MachineSpeed | null) => {
+    if (speed?.isBusy) measurement.endsAt = performance.now() + (args[2].busyMs ?? BUSY_MS)
+  }
+  measurement.speed.then(note, () => {})
+  return measurement
 }
 
 async function describeMachine(backend: Backend): Promise<z.output<typeof stored>['machine']> {
@@ -81,7 +102,7 @@ async function measureAndStore(
   const keeps = !isBusy()
   onMeasure?.()
   const speed = await measure(backend)
-  if (!keeps) return speed
+  if (!keeps) return speed && { ...speed, isBusy: true }
   await mkdir(dataDirectory, { recursive: true })
   await replaceFile(file, (draft) => writeFile(draft, `${JSON.stringify({ machine, speed }, null, 2)}\n`))
   return speed
