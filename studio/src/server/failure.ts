@@ -1,7 +1,10 @@
 import type { ErrorBody } from './wire.ts'
 
-/** `gone`: the server does not have the model that the request names, or no longer. */
-export type FailureKind = 'offline' | 'key' | 'busy' | 'gone' | 'request' | 'server' | 'broken-off'
+/**
+ * `gone`: the server does not have the model that the request names, or no longer. `unsent`: the server is there, but the
+ * request did not get through.
+ */
+export type FailureKind = 'offline' | 'unsent' | 'key' | 'busy' | 'gone' | 'request' | 'server' | 'broken-off'
 
 /** An attachment of a request, as far as it matters here. */
 export interface MediaAtFault {
