@@ -15,7 +15,9 @@ import {
 } from '../support/browser.ts'
 import { FakeEngine } from '../support/fake-engine.ts'
 import { type FakeHub, startFakeHub } from '../support/fake-hub.ts'
+import { makePdf } from '../support/pdf.ts'
 import { KEY, startTestServer, type TestServer } from '../support/server.ts'
+import { makeTiff } from '../support/tiff.ts'
 
 const REPOSITORY = 'acme/nano-GGUF'
 const ID = `${REPOSITORY}:Q4_K_M`
@@ -235,6 +237,29 @@ describe.skipIf(CHROMIUM === null)("the Studio's view of the server", () => {
     engine.script = { texts: ['Here I am.'] }
     await page.getByRole('button', { name: 'Try again' }).click()
     await page.getByText('Here I am.').waitFor()
+    expect(studio.errors).toEqual([])
+  })
+
+  test('documents of one page stay on the stage when a model was fetched', async () => {
+    const page = await openGet()
+    await page.getByRole('button', { name: 'Ask', exact: true }).click()
+    const tiff = makeTiff({ width: 2, height: 1, channels: 1, pages: [Uint8Array.of(0, 255)] })
+    await page.getByLabel('Files', { exact: true }).setInputFiles([
+      { name: 'one.pdf', mimeType: 'application/pdf', buffer: makePdf([{}]) },
+      { name: 'scan.tif', mimeType: 'image/tiff', buffer: tiff },
+    ])
+    const shown = page.getByRole('list', { name: 'Media' }).getByRole('button', { name: /^Show / })
+    const names = () => shown.evaluateAll((all) => all.map((one) => one.getAttribute('title')))
+    await expect.poll(names).toEqual(['one.pdf', 'scan.tif'])
+    await page.getByLabel('Your question').fill('What is this?')
+    await page.keyboard.press('Enter')
+    await page.getByRole('button', { name: 'Ask again' }).waitFor()
+    await page.getByRole('button', { name: 'Server' }).click()
+    await page.getByLabel(/^A repository/).fill(`${REPOSITORY}:Q4_K_M`)
+    await page.keyboard.press('Enter')
+    await page.getByRole('button', { name: /^(Fetch 19 MiB|Add it)/ }).click()
+    await expect.poll(() => page.getByLabel('Your question').inputValue()).toBe('What is this?')
+    expect(await names()).toEqual(['one.pdf', 'scan.tif'])
     expect(studio.errors).toEqual([])
   })
 

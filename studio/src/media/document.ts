@@ -10,8 +10,10 @@ interface Named {
 /** What a body has room for, as base64. */
 const MOST_BYTES = 14 * 2 ** 20
 
-export function isDocument({ blob, name }: Named): boolean {
-  return /^(application[/]pdf|image[/]tiff)$/.test(blob.type) || /[.](pdf|tiff?)$/i.test(name)
+/** Not by the name where the type says what it is: the page of a document of one page keeps its name. */
+export function isDocument({ blob: { type }, name }: Named): boolean {
+  if (/^(application[/](x-)?pdf|image[/](x-)?tiff?)$/.test(type)) return true
+  return !/^(image|video|audio)[/]/.test(type) && /[.](pdf|tiff?)$/i.test(name)
 }
 
 /**
