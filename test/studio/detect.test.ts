@@ -2,8 +2,16 @@ import { readFile } from 'node:fs/promises'
 import type { Download, Page, Route } from 'playwright-core'
 import sharp from 'sharp'
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
-import { CHROMIUM, closeBrowser, openStudio, prepareStudio, type StudioPage, violationsOf } from '../support/browser.ts'
-import type { TestServer } from '../support/server.ts'
+import {
+  CHROMIUM,
+  closeBrowser,
+  openStudio,
+  prepareStudio,
+  type StudioPage,
+  scriptErrors,
+  violationsOf,
+} from '../support/browser.ts'
+import { KEY, type TestServer } from '../support/server.ts'
 import { startShippedServer } from '../support/shipped-model.ts'
 
 interface Detected {
@@ -202,17 +210,27 @@ describe.skipIf(CHROMIUM === null)('detecting in the Studio', () => {
     page.on('request', (request) => {
       if (request.url().endsWith('/v1/files')) uploads++
     })
+    let address = ''
     for (let time = 0; time < 2; time++) {
       const replied = page.waitForResponse((response) => response.url().endsWith('/v1/detect'))
       await detect(page)
       const response = await replied
       expect(response.status()).toBe(200)
       const { media } = response.request().postDataJSON() as { media: { image_url: string } }
-      expect(media.image_url).toMatch(/^http:\/\/127\.0\.0\.1:\d+\/v1\/files\/file-[^/]+\/content$/)
+      address = media.image_url
+      expect(address).toMatch(/^http:\/\/127\.0\.0\.1:\d+\/v1\/files\/file-[^/]+\/content$/)
       await found(page)
     }
     expect(uploads).toBe(1)
-    expect(studio.errors).toEqual([])
+    // Somebody deletes it on the server.
+    const headers = { authorization: `Bearer ${KEY}` }
+    await fetch(address.replace('/content', ''), { method: 'DELETE', headers })
+    const again = page.waitForResponse((response) => response.url().endsWith('/v1/detect') && response.ok())
+    await detect(page)
+    await again
+    await found(page)
+    expect(uploads).toBe(2)
+    expect(scriptErrors(studio)).toEqual([])
   })
 
   test('several pictures are searched in a row; what is done stays when it stops, and it goes on', async () => {

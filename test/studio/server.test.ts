@@ -1,4 +1,4 @@
-import { mkdtemp, readFile, rm } from 'node:fs/promises'
+import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { Page } from 'playwright-core'
@@ -11,6 +11,7 @@ import {
   prepareStudio,
   type StudioPage,
   type StudioPageOptions,
+  scriptErrors,
   violationsOf,
 } from '../support/browser.ts'
 import { FakeEngine } from '../support/fake-engine.ts'
@@ -505,6 +506,16 @@ describe.skipIf(CHROMIUM === null)("the Studio's view of the server", () => {
     await expect.poll(() => rows.count()).toBe(21)
     expect(await page.getByRole('button', { name: 'Show more' }).count()).toBe(0)
     expect(new Set(await page.locator('.file-name').allInnerTexts()).size).toBe(21)
+    // One that is gone when it is sent.
+    const short = join(home, 'short.png')
+    await writeFile(short, shapes)
+    await page.route('**/v1/files', (route) => route.abort())
+    await page.getByLabel('Files to upload').setInputFiles(short)
+    await page.getByText('The request could not be sent, although the server answers.').waitFor()
+    await page.unroute('**/v1/files')
+    await rm(short)
+    await page.getByRole('button', { name: 'Try again' }).click()
+    await page.getByText('short.png has changed or is gone from the disk: bring it again.').waitFor()
     await page.getByLabel('Files to upload').setInputFiles('docs/pictures/shapes.png')
     const row = rows.filter({ hasText: 'shapes.png' })
     await row.locator('.file-thumb img').waitFor()
@@ -527,6 +538,6 @@ describe.skipIf(CHROMIUM === null)("the Studio's view of the server", () => {
     // It is still on the stage.
     await page.getByRole('button', { name: 'Ask', exact: true }).first().click()
     await page.getByRole('button', { name: 'Show shapes.png' }).waitFor()
-    expect(studio.errors).toEqual([])
+    expect(scriptErrors(studio)).toEqual([])
   })
 })

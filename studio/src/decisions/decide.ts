@@ -1,6 +1,6 @@
 import { computed, signal } from '@preact/signals'
 import type { Clip, Mark } from '../marks/mark.ts'
-import { toParts } from '../media/attachment.ts'
+import { toParts, withUploads } from '../media/attachment.ts'
 import { attachments } from '../media/attachments.ts'
 import { carrying } from '../media/known-media.ts'
 import type { LookFacts } from '../multilook/look-facts.ts'
@@ -72,13 +72,14 @@ export async function decideAll(): Promise<void> {
   failure.value = null
   fault.value = null
   try {
-    const body = await bodyOf(asking)
-    const [response, milliseconds] = await withPatience(
-      () => timed(callJson<DecisionBody>('/v1/decisions', { method: 'POST', body, signal: own.signal })),
-      (now) => {
-        wait.value = now
-      },
-      own.signal,
+    const onWait = (now: Wait | null) => {
+      wait.value = now
+    }
+    const call = (body: object) =>
+      timed(callJson<DecisionBody>('/v1/decisions', { method: 'POST', body, signal: own.signal }))
+    const [response, milliseconds] = await withUploads(
+      () => bodyOf(asking),
+      (body) => withPatience(() => call(body), onWait, own.signal),
     )
     const answers = response.answers.map(toAnswer)
     decided.value = new Map(

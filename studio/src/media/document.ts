@@ -20,13 +20,13 @@ export function isDocument({ blob: { type }, name }: Named): boolean {
  * The pages of a PDF as pictures, which the server draws: each can then be asked about and marked like any other.
  * @throws Error with a sentence for the user.
  */
-export async function pagesOf({
-  blob,
-  name,
-}: Named): Promise<{ readonly pages: readonly Named[]; readonly problem: string | null }> {
+export async function pagesOf(
+  file: Named,
+): Promise<{ readonly pages: readonly Named[]; readonly problem: string | null }> {
+  const { blob, name } = file
   if (blob.size > MOST_BYTES)
     throw new Error(`${name} has more than ${MOST_BYTES / 2 ** 20} MiB. Save some of its pages.`)
-  const file_data = await toDataUrl(blob)
+  const file_data = await toDataUrl(file)
   const answer = await callBlob('/studio/pages', { method: 'POST', body: { file_data }, noted: false }).catch(
     (error: unknown) => {
       throw new Error(`${name}: ${toFailure(error).message}`)

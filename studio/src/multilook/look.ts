@@ -1,7 +1,7 @@
 import { batch, computed, signal } from '@preact/signals'
 import type { Clip, Mark } from '../marks/mark.ts'
 import type { ReplyPiece } from '../marks/reply-text.ts'
-import { toParts } from '../media/attachment.ts'
+import { toParts, withUploads } from '../media/attachment.ts'
 import { attachments } from '../media/attachments.ts'
 import type { Question } from '../questions/question-store.ts'
 import { answerFields } from '../server/answer-options.ts'
@@ -103,13 +103,12 @@ async function look(chosen: readonly Question[], isWhole: boolean): Promise<void
   isLooking.value = true
   failure.value = null
   try {
-    const body = await bodyOf(asking.map(({ question }) => question))
-    const taken = await withPatience(
-      () => stream(body, asking, own.signal),
-      (now) => {
-        wait.value = now
-      },
-      own.signal,
+    const onWait = (now: Wait | null) => {
+      wait.value = now
+    }
+    const taken = await withUploads(
+      () => bodyOf(asking.map(({ question }) => question)),
+      (body) => withPatience(() => stream(body, asking, own.signal), onWait, own.signal),
     )
     if (isWhole) facts.value = taken
   } catch (error) {
