@@ -1,7 +1,15 @@
 import { readFile } from 'node:fs/promises'
 import type { Page } from 'playwright-core'
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest'
-import { CHROMIUM, closeBrowser, openStudio, prepareStudio, type StudioPage, violationsOf } from '../support/browser.ts'
+import {
+  CHROMIUM,
+  closeBrowser,
+  nameOtherModel,
+  openStudio,
+  prepareStudio,
+  type StudioPage,
+  violationsOf,
+} from '../support/browser.ts'
 import { type RecordedAnswer, recordAnswers } from '../support/recorded-answers.ts'
 import type { TestServer } from '../support/server.ts'
 import { startShippedServer } from '../support/shipped-model.ts'
@@ -196,11 +204,16 @@ describe.skipIf(CHROMIUM === null)('multilook in the Studio', () => {
     expect(await violationsOf(page)).toEqual([])
   })
 
-  test('answers are saved as CSV and as JSON', async () => {
+  test('answers are saved as CSV and as JSON, with the model that gave them', async () => {
+    await nameOtherModel(page, 'other')
+    await page.reload()
+    await page.getByRole('button', { name: 'Multilook' }).click()
     await page.getByRole('button', { name: 'Six shapes', exact: true }).click()
     await paste(0, 'Is there a red circle, or not?\nFind all squares.')
     const { events } = await look('Ask 2 questions')
     await figures(/· 2 answers ·/)
+    const { model } = answers.at(-1)!.body
+    await page.getByLabel('Model', { exact: true }).selectOption('other')
     const contents = [0, 1].map(
       (index) =>
         events.find((event) => event.completions && event.prompt_index === index)!.completions![0]!.message.content,
@@ -210,7 +223,11 @@ describe.skipIf(CHROMIUM === null)('multilook in the Studio', () => {
       await page.getByRole('button', { name, exact: true }).click()
       return readFile(await (await downloading).path(), 'utf8')
     }
-    const json = JSON.parse(await saved('JSON')) as { results: { question: string; answers: { text: string }[] }[] }
+    const json = JSON.parse(await saved('JSON')) as {
+      model: string
+      results: { question: string; answers: { text: string }[] }[]
+    }
+    expect(json.model).toBe(model)
     expect(json.results.map(({ answers }) => answers[0]!.text)).toEqual(contents)
     const csv = await saved('CSV')
     expect(csv.startsWith('question,completion,answer,thoughts,finish_reason,error\r\n')).toBe(true)
