@@ -11,6 +11,7 @@ import {
   scriptErrors,
   violationsOf,
 } from '../support/browser.ts'
+import { makePdf } from '../support/pdf.ts'
 import { KEY, type TestServer } from '../support/server.ts'
 import { startShippedServer } from '../support/shipped-model.ts'
 
@@ -313,6 +314,43 @@ describe.skipIf(CHROMIUM === null)('detecting in the Studio', () => {
     expect((await save('CSV')).bytes.toString()).toBe(
       'file,label,left,top,right,bottom\r\nshapes.png,cat,128,96,256,192\r\nshapes.png,"big, dog",0,0,512,384\r\n',
     )
+    expect(studio.errors).toEqual([])
+  })
+
+  test('exports name the pictures as they are called, and files beside each other apart', async () => {
+    const page = await open()
+    await answerWith(page, [['cat', 1, 1, 2, 2]])
+    const plain = sharp({ create: { width: 8, height: 8, channels: 3, background: 'red' } })
+    await page.getByLabel('Files', { exact: true }).setInputFiles([
+      { name: 'a.jpg', mimeType: 'image/jpeg', buffer: await plain.jpeg().toBuffer() },
+      { name: 'a.png', mimeType: 'image/png', buffer: await plain.png().toBuffer() },
+      { name: 'a.png', mimeType: 'image/png', buffer: await plain.png().toBuffer() },
+      { name: 'doc.pdf', mimeType: 'application/pdf', buffer: makePdf([{}, {}]) },
+    ])
+    await page.getByRole('radio', { name: 'All 6' }).click()
+    await detect(page)
+    await page.getByRole('radio', { name: 'Export' }).click()
+    await page.getByText('6 pictures, with all edits.').waitFor()
+    const save = async (name: string) => {
+      const [download] = await Promise.all([
+        page.waitForEvent('download'),
+        page.getByRole('button', { name, exact: true }).click(),
+      ])
+      return (await bytesOf(download)).toString('latin1')
+    }
+    const names = ['shapes.png', 'a.jpg', 'a.png', 'a-2.png', 'doc.pdf, page 1', 'doc.pdf, page 2']
+    const { images } = JSON.parse(await save('COCO')) as { images: { file_name: string }[] }
+    expect(images.map(({ file_name }) => file_name)).toEqual(names)
+    const csv = await save('CSV')
+    for (const name of names) expect(csv).toContain(name.includes(',') ? `\r\n"${name}",` : `\r\n${name},`)
+    const beside = ['shapes', 'a', 'a-2', 'a-3', 'doc.pdf, page 1', 'doc.pdf, page 2']
+    const [yolo, labelMe, png] = [await save('YOLO'), await save('LabelMe'), await save('PNG')]
+    expect(yolo).toContain('./images/doc.pdf, page 2.png\n')
+    for (const name of beside) {
+      expect(yolo).toContain(`labels/${name}.txt`)
+      expect(labelMe).toContain(`${name}.json`)
+      expect(png).toContain(`${name}.png`)
+    }
     expect(studio.errors).toEqual([])
   })
 
