@@ -79,6 +79,12 @@ describe.skipIf(CHROMIUM === null)('multilook in the Studio', () => {
       }, text)
   }
 
+  /** A question that is asked before the picture is there is not about it. */
+  async function bringShapes(): Promise<void> {
+    await page.getByRole('button', { name: 'Six shapes', exact: true }).click()
+    await page.getByRole('button', { name: 'Show shapes.png' }).waitFor()
+  }
+
   test('each of 16 answers is in its row, its marks are on the stage, and the figures are the reply’s', async () => {
     const { events } = await look('Try 16 questions about six shapes')
     await figures(/Context read once/)
@@ -112,7 +118,7 @@ describe.skipIf(CHROMIUM === null)('multilook in the Studio', () => {
   })
 
   test('several answers stand side by side, with a temperature; too many are refused before they are asked', async () => {
-    await page.getByRole('button', { name: 'Six shapes', exact: true }).click()
+    await bringShapes()
     await paste(0, '1. Is there a red circle?\n2. What colour is the star?\n')
     await page.getByLabel('Answers to each question').selectOption('3')
     await page.getByText('Temperature 0.7').waitFor()
@@ -174,7 +180,7 @@ describe.skipIf(CHROMIUM === null)('multilook in the Studio', () => {
   })
 
   test('a question that fails says why, and is asked again alone', async () => {
-    await page.getByRole('button', { name: 'Six shapes', exact: true }).click()
+    await bringShapes()
     await paste(0, `Is there a red circle?\n${'square '.repeat(40_000)}`)
     await look('Ask 2 questions')
     await figures(/1 failed/)
@@ -189,7 +195,7 @@ describe.skipIf(CHROMIUM === null)('multilook in the Studio', () => {
   })
 
   test('where a call fails, the answers before stay, and all is asked again', async () => {
-    await page.getByRole('button', { name: 'Six shapes', exact: true }).click()
+    await bringShapes()
     await paste(0, 'Is there a red circle?\nWhat colour is the star?')
     await look('Ask 2 questions')
     await figures(/· 2 answers ·/)
@@ -208,7 +214,7 @@ describe.skipIf(CHROMIUM === null)('multilook in the Studio', () => {
     await nameOtherModel(page, 'other')
     await page.reload()
     await page.getByRole('button', { name: 'Multilook' }).click()
-    await page.getByRole('button', { name: 'Six shapes', exact: true }).click()
+    await bringShapes()
     await paste(0, 'Is there a red circle, or not?\nFind all squares.')
     const { events } = await look('Ask 2 questions')
     await figures(/· 2 answers ·/)

@@ -190,7 +190,7 @@ export function toDataUrl(file: Readable): Promise<string> {
   })
 }
 
-/** The bytes as they are now, whatever becomes of the file; those of large ones, which are mostly videos, stay on the disk. */
+/** The bytes as they are now, so that the file may change; those of large ones, which are mostly videos, stay on the disk. */
 async function copyOf(blob: Blob, name: string): Promise<Blob> {
   if (!(blob instanceof File) || blob.size > MOST_INLINE_BYTES) return blob
   const bytes = await blob.arrayBuffer().catch(async (error: unknown) => {
