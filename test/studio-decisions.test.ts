@@ -54,7 +54,7 @@ test('a predicate is as sure as its likelier side, of what the model would say',
   if (answer.kind !== 'read') throw new Error()
   expect(topOf(answer)).toEqual({ name: 'No', share: 0.8 })
   const question = { id: 'a', type: 'predicate', text: ' Is it, or not? ', options: [], max: null } as const
-  expect(toCsv([{ question, answer, media: '' }])).toBe(
+  expect(toCsv([{ question, answer, media: '', model: null }])).toBe(
     'question,type,answer,probability,confidence\r\n"Is it, or not?",predicate,No,0.8,0.4\r\n',
   )
 })

@@ -63,13 +63,14 @@ describe('exports', () => {
   const answered = [
     {
       question: 'Say "a, b"',
+      model: 'm',
       answers: [
         { text: 'a, b', thoughts: '', finishReason: 'stop' },
         { text: 'x\ny', thoughts: 'Hm.', finishReason: 'length' },
       ],
       error: null,
     },
-    { question: 'Who?', answers: [], error: 'Too long' },
+    { question: 'Who?', model: 'm', answers: [], error: 'Too long' },
   ]
 
   test('CSV has a line for each completion and each failure', () => {
@@ -85,7 +86,7 @@ describe('exports', () => {
   })
 
   test('JSON has them by question', () => {
-    expect(JSON.parse(toJson(answered, 'm', null))).toEqual({
+    expect(JSON.parse(toJson(answered, null))).toEqual({
       model: 'm',
       results: [
         {
@@ -98,5 +99,12 @@ describe('exports', () => {
         { question: 'Who?', error: 'Too long' },
       ],
     })
+  })
+
+  test('JSON has the model of each question where some were asked again of another', () => {
+    const two = answered.map((one, index) => ({ ...one, model: ['m', 'n'][index]! }))
+    const json = JSON.parse(toJson(two, null)) as { model?: string; results: { model?: string }[] }
+    expect(json.model).toBeUndefined()
+    expect(json.results.map(({ model }) => model)).toEqual(['m', 'n'])
   })
 })

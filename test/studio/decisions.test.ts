@@ -4,6 +4,7 @@ import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
 import {
   CHROMIUM,
   closeBrowser,
+  nameOtherModel,
   openStudio,
   prepareStudio,
   type StudioPage,
@@ -56,7 +57,11 @@ describe.skipIf(CHROMIUM === null)('decisions in the Studio', () => {
   /** Does what asks. @returns what was sent and what came back */
   async function decide<Body = Decision>(act: () => Promise<void>) {
     const [response] = await Promise.all([page.waitForResponse((one) => one.url().endsWith(PATH)), act()])
-    const body = response.request().postDataJSON() as { questions: unknown[]; input: { content: unknown[] }[] }
+    const body = response.request().postDataJSON() as {
+      model: string
+      questions: unknown[]
+      input: { content: unknown[] }[]
+    }
     return { body, status: response.status(), response: (await response.json()) as Body }
   }
   const press = (name: string) => () => page.locator('.panel').getByRole('button', { name, exact: true }).click()
@@ -201,7 +206,7 @@ describe.skipIf(CHROMIUM === null)('decisions in the Studio', () => {
 
   test('a session has the questions and answers, over a reload and as a file', async () => {
     await open()
-    await decide(press(EXAMPLES))
+    const { body } = await decide(press(EXAMPLES))
     await facts(/8 questions/)
     const shown = () => page.locator('.decisions .questions').innerText()
     const marks = () => page.locator('.mark .shape').evaluateAll((all) => all.map((one) => one.outerHTML))
@@ -212,8 +217,15 @@ describe.skipIf(CHROMIUM === null)('decisions in the Studio', () => {
     const file = await readFile(await (await downloading).path(), 'utf8')
     expect(JSON.parse(file)).toMatchObject({ title: 'Is there a red circle?', parts: { mode: 'decisions' } })
     await expect.poll(() => page.evaluate<number>(KEPT_QUESTIONS)).toBe(8)
+    await nameOtherModel(page, 'other')
     await page.reload()
     await facts(/8 questions/)
+    await page.getByLabel('Model', { exact: true }).selectOption('other')
+    const saving = page.waitForEvent('download')
+    await page.getByRole('button', { name: 'JSON', exact: true }).click()
+    // The model that answered, not the one that would now.
+    const saved = JSON.parse(await readFile(await (await saving).path(), 'utf8')) as { model: string }
+    expect(saved.model).toBe(body.model)
     expect([await shown(), await marks(), await page.locator('.look-facts').innerText()]).toEqual(before)
     await studio.close()
 

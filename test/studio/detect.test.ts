@@ -2,8 +2,17 @@ import { readFile } from 'node:fs/promises'
 import type { Download, Page, Route } from 'playwright-core'
 import sharp from 'sharp'
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
-import { CHROMIUM, closeBrowser, openStudio, prepareStudio, type StudioPage, violationsOf } from '../support/browser.ts'
-import type { TestServer } from '../support/server.ts'
+import {
+  CHROMIUM,
+  closeBrowser,
+  openStudio,
+  prepareStudio,
+  type StudioPage,
+  scriptErrors,
+  violationsOf,
+} from '../support/browser.ts'
+import { makePdf } from '../support/pdf.ts'
+import { KEY, type TestServer } from '../support/server.ts'
 import { startShippedServer } from '../support/shipped-model.ts'
 
 interface Detected {
@@ -202,17 +211,27 @@ describe.skipIf(CHROMIUM === null)('detecting in the Studio', () => {
     page.on('request', (request) => {
       if (request.url().endsWith('/v1/files')) uploads++
     })
+    let address = ''
     for (let time = 0; time < 2; time++) {
       const replied = page.waitForResponse((response) => response.url().endsWith('/v1/detect'))
       await detect(page)
       const response = await replied
       expect(response.status()).toBe(200)
       const { media } = response.request().postDataJSON() as { media: { image_url: string } }
-      expect(media.image_url).toMatch(/^http:\/\/127\.0\.0\.1:\d+\/v1\/files\/file-[^/]+\/content$/)
+      address = media.image_url
+      expect(address).toMatch(/^http:\/\/127\.0\.0\.1:\d+\/v1\/files\/file-[^/]+\/content$/)
       await found(page)
     }
     expect(uploads).toBe(1)
-    expect(studio.errors).toEqual([])
+    // Somebody deletes it on the server.
+    const headers = { authorization: `Bearer ${KEY}` }
+    await fetch(address.replace('/content', ''), { method: 'DELETE', headers })
+    const again = page.waitForResponse((response) => response.url().endsWith('/v1/detect') && response.ok())
+    await detect(page)
+    await again
+    await found(page)
+    expect(uploads).toBe(2)
+    expect(scriptErrors(studio)).toEqual([])
   })
 
   test('several pictures are searched in a row; what is done stays when it stops, and it goes on', async () => {
@@ -295,6 +314,43 @@ describe.skipIf(CHROMIUM === null)('detecting in the Studio', () => {
     expect((await save('CSV')).bytes.toString()).toBe(
       'file,label,left,top,right,bottom\r\nshapes.png,cat,128,96,256,192\r\nshapes.png,"big, dog",0,0,512,384\r\n',
     )
+    expect(studio.errors).toEqual([])
+  })
+
+  test('exports name the pictures as they are called, and files beside each other apart', async () => {
+    const page = await open()
+    await answerWith(page, [['cat', 1, 1, 2, 2]])
+    const plain = sharp({ create: { width: 8, height: 8, channels: 3, background: 'red' } })
+    await page.getByLabel('Files', { exact: true }).setInputFiles([
+      { name: 'a.jpg', mimeType: 'image/jpeg', buffer: await plain.jpeg().toBuffer() },
+      { name: 'a.png', mimeType: 'image/png', buffer: await plain.png().toBuffer() },
+      { name: 'a.png', mimeType: 'image/png', buffer: await plain.png().toBuffer() },
+      { name: 'doc.pdf', mimeType: 'application/pdf', buffer: makePdf([{}, {}]) },
+    ])
+    await page.getByRole('radio', { name: 'All 6' }).click()
+    await detect(page)
+    await page.getByRole('radio', { name: 'Export' }).click()
+    await page.getByText('6 pictures, with all edits.').waitFor()
+    const save = async (name: string) => {
+      const [download] = await Promise.all([
+        page.waitForEvent('download'),
+        page.getByRole('button', { name, exact: true }).click(),
+      ])
+      return (await bytesOf(download)).toString('latin1')
+    }
+    const names = ['shapes.png', 'a.jpg', 'a.png', 'a-2.png', 'doc.pdf, page 1', 'doc.pdf, page 2']
+    const { images } = JSON.parse(await save('COCO')) as { images: { file_name: string }[] }
+    expect(images.map(({ file_name }) => file_name)).toEqual(names)
+    const csv = await save('CSV')
+    for (const name of names) expect(csv).toContain(name.includes(',') ? `\r\n"${name}",` : `\r\n${name},`)
+    const beside = ['shapes', 'a', 'a-2', 'a-3', 'doc.pdf, page 1', 'doc.pdf, page 2']
+    const [yolo, labelMe, png] = [await save('YOLO'), await save('LabelMe'), await save('PNG')]
+    expect(yolo).toContain('./images/doc.pdf, page 2.png\n')
+    for (const name of beside) {
+      expect(yolo).toContain(`labels/${name}.txt`)
+      expect(labelMe).toContain(`${name}.json`)
+      expect(png).toContain(`${name}.png`)
+    }
     expect(studio.errors).toEqual([])
   })
 

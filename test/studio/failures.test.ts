@@ -8,7 +8,7 @@ import { TestAccounts } from '../support/accounts.ts'
 import { CHROMIUM, closeBrowser, openStudio, prepareStudio, type StudioPage, scriptErrors } from '../support/browser.ts'
 import { FakeEngine } from '../support/fake-engine.ts'
 import { freePort } from '../support/free-port.ts'
-import { startTestServer, type TestServer, type TestServerOptions } from '../support/server.ts'
+import { KEY, startTestServer, type TestServer, type TestServerOptions } from '../support/server.ts'
 import { shippedCard } from '../support/shipped-model.ts'
 
 describe.skipIf(CHROMIUM === null)('when something fails, the Studio', () => {
@@ -194,6 +194,39 @@ describe.skipIf(CHROMIUM === null)('when something fails, the Studio', () => {
     server = await startTestServer({ environment })
     await page.getByText('Lookout is back.').waitFor()
     await page.getByText('Hello there.').waitFor()
+    expect(scriptErrors(studio)).toEqual([])
+  })
+
+  test('tries a request that does not get through a few times, and then says so, while the server answers', async () => {
+    const page = await open()
+    await page.getByRole('combobox', { name: 'Model' }).waitFor()
+    let tries = 0
+    await page.route('**/v1/chat/completions', (route) => {
+      tries++
+      return route.abort('connectionreset')
+    })
+    await ask(page, 'Hi')
+    await page.getByText('The request could not be sent, although the server answers.').waitFor()
+    expect(tries).toBe(3)
+    expect(await page.getByText('does not answer').count()).toBe(0)
+    await page.unroute('**/v1/chat/completions')
+    await page.getByRole('button', { name: 'Try again' }).click()
+    await page.getByText('Hello there.').waitFor()
+    expect(scriptErrors(studio)).toEqual([])
+  })
+
+  test('refuses a key that no request could carry, linked or typed, and takes it without marks of no width', async () => {
+    const page = await open({}, encodeURIComponent('lk-…abcd'))
+    const problem = page.getByRole('dialog').getByRole('alert')
+    await expect.poll(() => problem.innerText()).toBe('A key cannot have “…” in it. Copy the whole key again.')
+    await page.getByLabel('API key').fill('lk-abcd efgh')
+    await page.keyboard.press('Enter')
+    await expect.poll(() => problem.innerText()).toContain('cannot have a space')
+    await page.getByLabel('API key').fill(`\ufeff ${KEY}\u200b`)
+    await page.keyboard.press('Enter')
+    await page.getByRole('combobox', { name: 'Model' }).waitFor()
+    await page.reload()
+    await page.getByRole('combobox', { name: 'Model' }).waitFor()
     expect(scriptErrors(studio)).toEqual([])
   })
 

@@ -1,7 +1,9 @@
 import { once } from 'node:events'
-import { readFile } from 'node:fs/promises'
+import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
 import { createServer, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
 import type { Page } from 'playwright-core'
 import sharp from 'sharp'
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
@@ -13,10 +15,11 @@ import {
   openStudio,
   prepareStudio,
   type StudioPage,
+  scriptErrors,
   violationsOf,
 } from '../support/browser.ts'
 import { makePdf } from '../support/pdf.ts'
-import type { TestServer } from '../support/server.ts'
+import { KEY, type TestServer } from '../support/server.ts'
 import { startShippedServer } from '../support/shipped-model.ts'
 
 const VIDEO_S = 5
@@ -26,9 +29,11 @@ describe.skipIf(CHROMIUM === null)('media in the Studio', () => {
   let origin: Server
   let address: string
   let studio: StudioPage
+  let folder: string
 
   beforeAll(async () => {
     await prepareStudio()
+    folder = await mkdtemp(join(tmpdir(), 'lookout-media-'))
     const picture = await readFile(new URL('../../docs/pictures/shapes.png', import.meta.url))
     origin = createServer((request, response) => {
       if (request.url === '/shapes.png') response.end(picture)
@@ -43,6 +48,7 @@ describe.skipIf(CHROMIUM === null)('media in the Studio', () => {
     await closeBrowser()
     await server?.close()
     origin?.close()
+    await rm(folder, { recursive: true, force: true })
   })
 
   const media = (page: Page) => page.getByRole('list', { name: 'Media' }).getByRole('button', { name: /^Show / })
@@ -194,6 +200,68 @@ describe.skipIf(CHROMIUM === null)('media in the Studio', () => {
     await page.getByRole('button', { name: 'Remove one.png' }).click()
     await page.getByText('Drop an image, a video or a sound').waitFor()
     expect(errors).toEqual([])
+  })
+
+  test('a file may change on the disk once it is on the stage, also for the session', async () => {
+    studio = await openStudio(server.url)
+    const { page, errors } = studio
+    const path = join(folder, 'plot.png')
+    const picture = await sharp({ create: { width: 40, height: 30, channels: 3, background: 'red' } })
+      .png()
+      .toBuffer()
+    await writeFile(path, picture)
+    await page.getByLabel('Files', { exact: true }).setInputFiles(path)
+    await page.getByRole('group', { name: /^plot.png, 40 by 30 pixels/ }).waitFor()
+    await writeFile(path, 'no picture')
+    const asked = page.waitForRequest((request) => request.url().endsWith('/v1/chat/completions'))
+    await page.getByLabel('Your question').fill('What is this?')
+    await page.getByLabel('Your question').press('Enter')
+    expect((await asked).postData()).toContain(picture.toString('base64'))
+    await page.getByText(/\d+ \+ \d+ tokens/).waitFor()
+    await page.getByRole('button', { name: 'Sessions' }).click()
+    await page.getByRole('button', { name: 'New session' }).click()
+    await page.getByText('Drop an image, a video or a sound').waitFor()
+    await page.getByRole('button', { name: 'Sessions' }).click()
+    await page.getByRole('list', { name: 'Sessions' }).getByText('What is this?').click()
+    await page.getByRole('group', { name: /^plot.png, 40 by 30 pixels/ }).waitFor()
+    expect(errors).toEqual([])
+  })
+
+  test('a large file is sent again where the server has lost it, or named where it has changed', async () => {
+    studio = await openStudio(server.url)
+    const { page } = studio
+    const path = join(folder, 'noise.png')
+    const noise = { type: 'gaussian', mean: 128, sigma: 60 } as const
+    const picture = sharp({ create: { width: 2600, height: 2000, channels: 3, background: '#808080', noise } })
+    await picture.png({ compressionLevel: 0 }).toFile(path)
+    await page.getByLabel('Files', { exact: true }).setInputFiles(path)
+    await page.getByRole('group', { name: /^noise.png/ }).waitFor()
+    const ids: string[] = []
+    page.on('request', (request) => {
+      const id = /"file_id":"([^"]+)"/.exec(request.postData() ?? '')?.[1]
+      if (request.url().endsWith('/v1/chat/completions')) ids.push(id ?? 'none')
+    })
+    const loseIt = async () => {
+      const headers = { authorization: `Bearer ${KEY}` }
+      expect((await fetch(`${server.url}/v1/files/${ids.at(-1)}`, { method: 'DELETE', headers })).status).toBe(200)
+    }
+    const answers = page.getByText(/\d+ \+ \d+ tokens/)
+    await page.getByLabel('Your question').fill('What is this?')
+    await page.getByLabel('Your question').press('Enter')
+    await answers.waitFor()
+    await loseIt()
+    await page.getByLabel('Your question').fill('And now?')
+    await page.getByLabel('Your question').press('Enter')
+    await answers.nth(1).waitFor()
+    expect(new Set(ids).size).toBe(2)
+    await loseIt()
+    await writeFile(path, 'no picture')
+    await page.getByLabel('Your question').fill('Is it still there?')
+    await page.getByLabel('Your question').press('Enter')
+    await page.getByText('noise.png has changed or is gone from the disk: bring it again.').waitFor()
+    await page.getByRole('button', { name: 'Go on without it' }).click()
+    await answers.nth(2).waitFor()
+    expect(scriptErrors(studio)).toEqual([])
   })
 
   test('media is fetched by its address, which is typed, pasted or dragged from another page', async () => {

@@ -1,7 +1,15 @@
 import { readFile } from 'node:fs/promises'
 import type { Page } from 'playwright-core'
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest'
-import { CHROMIUM, closeBrowser, openStudio, prepareStudio, type StudioPage, violationsOf } from '../support/browser.ts'
+import {
+  CHROMIUM,
+  closeBrowser,
+  nameOtherModel,
+  openStudio,
+  prepareStudio,
+  type StudioPage,
+  violationsOf,
+} from '../support/browser.ts'
 import { type RecordedAnswer, recordAnswers } from '../support/recorded-answers.ts'
 import type { TestServer } from '../support/server.ts'
 import { startShippedServer } from '../support/shipped-model.ts'
@@ -71,6 +79,12 @@ describe.skipIf(CHROMIUM === null)('multilook in the Studio', () => {
       }, text)
   }
 
+  /** A question that is asked before the picture is there is not about it. */
+  async function bringShapes(): Promise<void> {
+    await page.getByRole('button', { name: 'Six shapes', exact: true }).click()
+    await page.getByRole('button', { name: 'Show shapes.png' }).waitFor()
+  }
+
   test('each of 16 answers is in its row, its marks are on the stage, and the figures are the reply’s', async () => {
     const { events } = await look('Try 16 questions about six shapes')
     await figures(/Context read once/)
@@ -104,7 +118,7 @@ describe.skipIf(CHROMIUM === null)('multilook in the Studio', () => {
   })
 
   test('several answers stand side by side, with a temperature; too many are refused before they are asked', async () => {
-    await page.getByRole('button', { name: 'Six shapes', exact: true }).click()
+    await bringShapes()
     await paste(0, '1. Is there a red circle?\n2. What colour is the star?\n')
     await page.getByLabel('Answers to each question').selectOption('3')
     await page.getByText('Temperature 0.7').waitFor()
@@ -166,7 +180,7 @@ describe.skipIf(CHROMIUM === null)('multilook in the Studio', () => {
   })
 
   test('a question that fails says why, and is asked again alone', async () => {
-    await page.getByRole('button', { name: 'Six shapes', exact: true }).click()
+    await bringShapes()
     await paste(0, `Is there a red circle?\n${'square '.repeat(40_000)}`)
     await look('Ask 2 questions')
     await figures(/1 failed/)
@@ -181,7 +195,7 @@ describe.skipIf(CHROMIUM === null)('multilook in the Studio', () => {
   })
 
   test('where a call fails, the answers before stay, and all is asked again', async () => {
-    await page.getByRole('button', { name: 'Six shapes', exact: true }).click()
+    await bringShapes()
     await paste(0, 'Is there a red circle?\nWhat colour is the star?')
     await look('Ask 2 questions')
     await figures(/· 2 answers ·/)
@@ -196,11 +210,16 @@ describe.skipIf(CHROMIUM === null)('multilook in the Studio', () => {
     expect(await violationsOf(page)).toEqual([])
   })
 
-  test('answers are saved as CSV and as JSON', async () => {
-    await page.getByRole('button', { name: 'Six shapes', exact: true }).click()
+  test('answers are saved as CSV and as JSON, with the model that gave them', async () => {
+    await nameOtherModel(page, 'other')
+    await page.reload()
+    await page.getByRole('button', { name: 'Multilook' }).click()
+    await bringShapes()
     await paste(0, 'Is there a red circle, or not?\nFind all squares.')
     const { events } = await look('Ask 2 questions')
     await figures(/· 2 answers ·/)
+    const { model } = answers.at(-1)!.body
+    await page.getByLabel('Model', { exact: true }).selectOption('other')
     const contents = [0, 1].map(
       (index) =>
         events.find((event) => event.completions && event.prompt_index === index)!.completions![0]!.message.content,
@@ -210,7 +229,11 @@ describe.skipIf(CHROMIUM === null)('multilook in the Studio', () => {
       await page.getByRole('button', { name, exact: true }).click()
       return readFile(await (await downloading).path(), 'utf8')
     }
-    const json = JSON.parse(await saved('JSON')) as { results: { question: string; answers: { text: string }[] }[] }
+    const json = JSON.parse(await saved('JSON')) as {
+      model: string
+      results: { question: string; answers: { text: string }[] }[]
+    }
+    expect(json.model).toBe(model)
     expect(json.results.map(({ answers }) => answers[0]!.text)).toEqual(contents)
     const csv = await saved('CSV')
     expect(csv.startsWith('question,completion,answer,thoughts,finish_reason,error\r\n')).toBe(true)

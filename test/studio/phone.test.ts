@@ -41,6 +41,7 @@ describe.skipIf(CHROMIUM === null)('the Studio on a phone', () => {
   test.each([
     [390, 844],
     [360, 740],
+    [375, 667],
     [844, 390],
     [667, 375],
     [768, 1024],
@@ -59,6 +60,7 @@ describe.skipIf(CHROMIUM === null)('the Studio on a phone', () => {
     expect(await outOfView(page)).toEqual([])
     // The end of the answer is what is read.
     await expect.poll(() => isInView(page, '.reply-facts')).toBe(true)
+    if (height > 480) await expect.poll(() => isInView(page, '.reply-text p', '.turns')).toBe(true)
     expect(studio.errors).toEqual([])
   })
 
@@ -121,16 +123,17 @@ describe.skipIf(CHROMIUM === null)('the Studio on a phone', () => {
   })
 })
 
-/** Whether all of an element is in the window. */
-function isInView(page: Page, selector: string): Promise<boolean> {
+/** Whether all of an element is in the window, and in sight within what scrolls around it. */
+function isInView(page: Page, selector: string, frame = 'html'): Promise<boolean> {
   return page
     .locator(selector)
     .last()
-    .evaluate((one) => {
+    .evaluate((one, around) => {
       const { innerHeight } = one.ownerDocument.defaultView!
+      const outer = one.closest(around)!.getBoundingClientRect()
       const { top, bottom } = one.getBoundingClientRect()
-      return top >= 0 && bottom <= innerHeight
-    })
+      return top >= Math.max(0, outer.top) && bottom <= Math.min(innerHeight, outer.bottom)
+    }, frame)
 }
 
 /** What of the bars and the place to write is cut off by the window, and whether the page itself scrolls. */

@@ -1,4 +1,4 @@
-import { mkdtemp, readFile, rm } from 'node:fs/promises'
+import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { Page } from 'playwright-core'
@@ -11,11 +11,14 @@ import {
   prepareStudio,
   type StudioPage,
   type StudioPageOptions,
+  scriptErrors,
   violationsOf,
 } from '../support/browser.ts'
 import { FakeEngine } from '../support/fake-engine.ts'
 import { type FakeHub, startFakeHub } from '../support/fake-hub.ts'
+import { makePdf } from '../support/pdf.ts'
 import { KEY, startTestServer, type TestServer } from '../support/server.ts'
+import { makeTiff } from '../support/tiff.ts'
 
 const REPOSITORY = 'acme/nano-GGUF'
 const ID = `${REPOSITORY}:Q4_K_M`
@@ -235,6 +238,29 @@ describe.skipIf(CHROMIUM === null)("the Studio's view of the server", () => {
     engine.script = { texts: ['Here I am.'] }
     await page.getByRole('button', { name: 'Try again' }).click()
     await page.getByText('Here I am.').waitFor()
+    expect(studio.errors).toEqual([])
+  })
+
+  test('documents of one page stay on the stage when a model was fetched', async () => {
+    const page = await openGet()
+    await page.getByRole('button', { name: 'Ask', exact: true }).click()
+    const tiff = makeTiff({ width: 2, height: 1, channels: 1, pages: [Uint8Array.of(0, 255)] })
+    await page.getByLabel('Files', { exact: true }).setInputFiles([
+      { name: 'one.pdf', mimeType: 'application/pdf', buffer: makePdf([{}]) },
+      { name: 'scan.tif', mimeType: 'image/tiff', buffer: tiff },
+    ])
+    const shown = page.getByRole('list', { name: 'Media' }).getByRole('button', { name: /^Show / })
+    const names = () => shown.evaluateAll((all) => all.map((one) => one.getAttribute('title')))
+    await expect.poll(names).toEqual(['one.pdf', 'scan.tif'])
+    await page.getByLabel('Your question').fill('What is this?')
+    await page.keyboard.press('Enter')
+    await page.getByRole('button', { name: 'Ask again' }).waitFor()
+    await page.getByRole('button', { name: 'Server' }).click()
+    await page.getByLabel(/^A repository/).fill(`${REPOSITORY}:Q4_K_M`)
+    await page.keyboard.press('Enter')
+    await page.getByRole('button', { name: /^(Fetch 19 MiB|Add it)/ }).click()
+    await expect.poll(() => page.getByLabel('Your question').inputValue()).toBe('What is this?')
+    expect(await names()).toEqual(['one.pdf', 'scan.tif'])
     expect(studio.errors).toEqual([])
   })
 
@@ -480,6 +506,16 @@ describe.skipIf(CHROMIUM === null)("the Studio's view of the server", () => {
     await expect.poll(() => rows.count()).toBe(21)
     expect(await page.getByRole('button', { name: 'Show more' }).count()).toBe(0)
     expect(new Set(await page.locator('.file-name').allInnerTexts()).size).toBe(21)
+    // One that is gone when it is sent.
+    const short = join(home, 'short.png')
+    await writeFile(short, shapes)
+    await page.route('**/v1/files', (route) => route.abort())
+    await page.getByLabel('Files to upload').setInputFiles(short)
+    await page.getByText('The request could not be sent, although the server answers.').waitFor()
+    await page.unroute('**/v1/files')
+    await rm(short)
+    await page.getByRole('button', { name: 'Try again' }).click()
+    await page.getByText('short.png has changed or is gone from the disk: bring it again.').waitFor()
     await page.getByLabel('Files to upload').setInputFiles('docs/pictures/shapes.png')
     const row = rows.filter({ hasText: 'shapes.png' })
     await row.locator('.file-thumb img').waitFor()
@@ -502,6 +538,6 @@ describe.skipIf(CHROMIUM === null)("the Studio's view of the server", () => {
     // It is still on the stage.
     await page.getByRole('button', { name: 'Ask', exact: true }).first().click()
     await page.getByRole('button', { name: 'Show shapes.png' }).waitFor()
-    expect(studio.errors).toEqual([])
+    expect(scriptErrors(studio)).toEqual([])
   })
 })

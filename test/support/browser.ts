@@ -90,6 +90,15 @@ export async function violationsOf(page: Page): Promise<string[]> {
   return violations.flatMap(({ id, nodes }) => nodes.map(({ html }) => `${id}: ${html.slice(0, 120)}`))
 }
 
+/** Has the server's list of models name another one, which answers nothing, from the next time that the page asks for it. */
+export async function nameOtherModel(page: Page, id: string): Promise<void> {
+  await page.route('**/v1/models?*', async (route) => {
+    const response = await route.fetch()
+    const { data, ...list } = (await response.json()) as { data: object[] }
+    await route.fulfill({ response, json: { ...list, data: [...data, { ...data[0], id }] } })
+  })
+}
+
 export async function closeBrowser(): Promise<void> {
   await (await browser)?.close()
   browser = null

@@ -1,11 +1,10 @@
 import { useEffect, useRef } from 'preact/hooks'
-import { Button } from '../widgets/button.tsx'
 import { useFollowEnd } from '../widgets/follow-end.ts'
 import { useKept } from '../widgets/kept.ts'
 import { UndoNotice } from '../widgets/notices/undo-notice.tsx'
 import './ask-session.ts'
 import { Composer, Suggestions } from './composer.tsx'
-import { startOver, type Turn, turns, undoSteps } from './conversation.ts'
+import { type Turn, turns, undoSteps } from './conversation.ts'
 import { watchInputCost } from './input-cost.ts'
 import { TurnView } from './turn-view.tsx'
 
@@ -41,11 +40,6 @@ export function AskPanel() {
       <div class="panel-foot">
         <UndoNotice steps={undoSteps} />
         <Suggestions />
-        {count > 0 && (
-          <Button kind="quiet" onClick={() => void startOver()}>
-            Start over
-          </Button>
-        )}
         <Composer />
       </div>
     </>

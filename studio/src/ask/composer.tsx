@@ -8,7 +8,7 @@ import { FormatChoice } from '../widgets/fields/format-choice.tsx'
 import { QuestionField } from '../widgets/fields/question-field.tsx'
 import { counted } from '../widgets/quantities.ts'
 import { AskSettings } from './ask-settings.tsx'
-import { ask, draft, options, turns } from './conversation.ts'
+import { ask, draft, options, startOver, turns } from './conversation.ts'
 import { inputCost } from './input-cost.ts'
 
 /** Where the next question is written. */
@@ -46,6 +46,11 @@ export function Composer() {
           }}
         />
         <SettingsButton shows={showsSettings} />
+        {turns.value.length > 0 && (
+          <Button kind="quiet" onClick={() => void startOver()}>
+            Start over
+          </Button>
+        )}
         <Cost />
       </div>
     </form>

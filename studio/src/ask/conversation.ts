@@ -8,7 +8,7 @@ import { soundtrackOptions } from '../media/soundtrack.ts'
 import { newId } from '../new-id.ts'
 import { type AnswerOptions, answerFields } from '../server/answer-options.ts'
 import { model } from '../server/connection.ts'
-import { type MediaAtFault, toFailure } from '../server/failure.ts'
+import type { MediaAtFault } from '../server/failure.ts'
 import { loadModels } from '../server/load-models.ts'
 import type { Message, Part } from '../server/wire.ts'
 import { continueAsNew, goBackTo } from '../session/sessions.ts'
@@ -155,14 +155,9 @@ async function replaceFrom(turn: Turn, question: string, media: readonly Attachm
 
 /** Sends a turn, for the first time or again. */
 export async function send(turn: Turn): Promise<void> {
-  try {
-    // A quick first question.
-    if (model.value === null) await loadModels()
-    await turn.reply.run(await bodyOf(turn))
-  } catch (error) {
-    turn.reply.failure.value = toFailure(error)
-    turn.reply.status.value = 'failed'
-  }
+  // A quick first question.
+  if (model.value === null) await loadModels()
+  await turn.reply.run(() => bodyOf(turn))
 }
 
 /** Keeps the conversation as a session, and begins a new one with everything else on the page. */

@@ -1,4 +1,5 @@
 import { computed, signal } from '@preact/signals'
+import { withUploads } from '../media/attachment.ts'
 import { callEvents } from '../server/call.ts'
 import { type Failure, isAbort, toFailure } from '../server/failure.ts'
 import { type Wait, withPatience } from '../server/patience.ts'
@@ -35,18 +36,15 @@ export class Reply {
   #abort: AbortController | null = null
 
   /** Sends a chat completion and takes in what comes; the outcome, good or bad, is in the signals. */
-  async run(body: object): Promise<void> {
+  async run(bodyOf: () => Promise<object>): Promise<void> {
     this.#reset()
     const abort = new AbortController()
     this.#abort = abort
     try {
-      await withPatience(
-        () => this.#stream(body, abort.signal),
-        (wait) => {
-          this.wait.value = wait
-        },
-        abort.signal,
-      )
+      const onWait = (wait: Wait | null) => {
+        this.wait.value = wait
+      }
+      await withUploads(bodyOf, (body) => withPatience(() => this.#stream(body, abort.signal), onWait, abort.signal))
       this.status.value = 'done'
     } catch (error) {
       if (isAbort(error)) this.status.value = 'stopped'

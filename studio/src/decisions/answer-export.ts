@@ -11,7 +11,8 @@ export function toCsv(decided: readonly Decided[]): string {
   return csvLine(['question', 'type', 'answer', 'probability', 'confidence']) + lines.join('')
 }
 
-export function toJson(decided: readonly Decided[], model: string): string {
+export function toJson(decided: readonly Decided[]): string {
+  const model = decided[0]?.model ?? null
   const results = decided.map(({ question, answer }) => ({ question: toBody(question), answer }))
   return `${JSON.stringify({ model, results }, null, 2)}\n`
 }

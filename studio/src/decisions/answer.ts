@@ -35,6 +35,8 @@ export interface Decided {
   readonly answer: Answer
   /** The id of the attachment that places are on; empty where there was none. */
   readonly media: string
+  /** The model that answered; null where a session does not say. */
+  readonly model: string | null
 }
 
 export type ReadAnswer = Extract<Answer, { kind: 'read' }>

@@ -1,6 +1,6 @@
 import { computed, signal } from '@preact/signals'
 import type { Clip, Mark } from '../marks/mark.ts'
-import { toParts } from '../media/attachment.ts'
+import { toParts, withUploads } from '../media/attachment.ts'
 import { attachments } from '../media/attachments.ts'
 import { carrying } from '../media/known-media.ts'
 import type { LookFacts } from '../multilook/look-facts.ts'
@@ -68,17 +68,19 @@ export async function decideAll(): Promise<void> {
   const own = new AbortController()
   abort = own
   const media = attachments.value
+  const asker = model.value?.id ?? ''
   isDeciding.value = true
   failure.value = null
   fault.value = null
   try {
-    const body = await bodyOf(asking)
-    const [response, milliseconds] = await withPatience(
-      () => timed(callJson<DecisionBody>('/v1/decisions', { method: 'POST', body, signal: own.signal })),
-      (now) => {
-        wait.value = now
-      },
-      own.signal,
+    const onWait = (now: Wait | null) => {
+      wait.value = now
+    }
+    const call = (body: object) =>
+      timed(callJson<DecisionBody>('/v1/decisions', { method: 'POST', body, signal: own.signal }))
+    const [response, milliseconds] = await withUploads(
+      () => bodyOf(asking, asker),
+      (body) => withPatience(() => call(body), onWait, own.signal),
     )
     const answers = response.answers.map(toAnswer)
     decided.value = new Map(
@@ -86,7 +88,7 @@ export async function decideAll(): Promise<void> {
         const answer = answers[index] ?? { kind: 'none' as const }
         const kind = answer.kind === 'clip' ? 'video' : 'image'
         const shown = media.findLast((one) => one.kind === kind) ?? media.at(-1)
-        return [question.id, { question, answer, media: shown?.id ?? '' }]
+        return [question.id, { question, answer, media: shown?.id ?? '', model: asker }]
       }),
     )
     facts.value = factsOf(response, asking, milliseconds)
@@ -108,7 +110,7 @@ async function timed<Value>(promise: Promise<Value>): Promise<readonly [Value, n
 }
 
 /** The request about all media on the stage. */
-async function bodyOf(asking: readonly TypedQuestion[]): Promise<object> {
+async function bodyOf(asking: readonly TypedQuestion[], asker: string): Promise<object> {
   // OpenAI's own part for images; the others are those of chat messages.
   const media = attachments.value
   const parts: object[] = (await toParts(media)).map((part, index) =>
@@ -116,7 +118,7 @@ async function bodyOf(asking: readonly TypedQuestion[]): Promise<object> {
   )
   if (context.value.trim() !== '') parts.push({ type: 'input_text', text: context.value.trim() })
   return {
-    model: model.value?.id ?? '',
+    model: asker,
     input: parts.length === 0 ? '' : [{ role: 'user', content: parts }],
     questions: asking.map(toBody),
   }

@@ -1,6 +1,5 @@
 import { factsText } from '../multilook/look-facts.ts'
 import { Sharing } from '../multilook/sharing.tsx'
-import { model } from '../server/connection.ts'
 import { Button } from '../widgets/button.tsx'
 import { CopyButton } from '../widgets/copy-button.tsx'
 import { download } from '../widgets/download.ts'
@@ -32,11 +31,7 @@ function Exports() {
       <Button icon="download" title="Save as CSV" onClick={() => save(toCsv(answered()), 'text/csv', 'csv')}>
         CSV
       </Button>
-      <Button
-        icon="download"
-        title="Save as JSON"
-        onClick={() => save(toJson(answered(), model.value?.id ?? ''), 'application/json', 'json')}
-      >
+      <Button icon="download" title="Save as JSON" onClick={() => save(toJson(answered()), 'application/json', 'json')}>
         JSON
       </Button>
       <CopyButton text={() => toText(answered())} title="Copy questions and answers" />

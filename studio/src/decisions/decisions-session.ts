@@ -57,8 +57,13 @@ function readQuestion(value: unknown): QuestionContent {
 }
 
 function readDecided(value: unknown) {
-  const { question, answer, media } = recordOf(value)
-  return { question: readQuestion(question), answer: readAnswer(answer), media: textOf(media) }
+  const { question, answer, media, model } = recordOf(value)
+  return {
+    question: readQuestion(question),
+    answer: readAnswer(answer),
+    media: textOf(media),
+    model: orNull(model, textOf),
+  }
 }
 
 function readAnswer(value: unknown): Answer {

@@ -30,7 +30,7 @@ export async function bodyOf(
     // The contract has QuickTime among uploads only.
     const url =
       isInline && one.blob.type !== 'video/quicktime'
-        ? await toDataUrl(one.blob)
+        ? await toDataUrl(one)
         : `${location.origin}/v1/files/${await upload(one)}/content`
     return carrying(one, one.kind === 'video' ? { type: 'video', video_url: url } : { type: 'image', image_url: url })
   }

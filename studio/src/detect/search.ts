@@ -1,5 +1,5 @@
 import { computed, signal } from '@preact/signals'
-import type { Attachment } from '../media/attachment.ts'
+import { type Attachment, withUploads } from '../media/attachment.ts'
 import { attachments } from '../media/attachments.ts'
 import { newId } from '../new-id.ts'
 import { callJson } from '../server/call.ts'
@@ -112,24 +112,24 @@ async function searchOne(
   const asked = categories.value
   const asker = model.value?.id ?? null
   let started = 0
-  const ask = async <Response>(body: object) => {
-    const response = await withPatience(
-      () => {
-        started = performance.now()
-        return callJson<Response>('/v1/detect', { method: 'POST', body, signal })
-      },
-      onWait,
-      signal,
+  const ask = async <Response>(options: DetectOptions, state?: string | null) => {
+    const call = (body: object) => {
+      started = performance.now()
+      return callJson<Response>('/v1/detect', { method: 'POST', body, signal })
+    }
+    const response = await withUploads(
+      () => bodyOf(picture, options, state),
+      (body) => withPatience(() => call(body), onWait, signal),
     )
     signal.throwIfAborted()
     return response
   }
   if (picture.kind === 'video') {
     const boxes = { ...chosen, output: 'box' } as const
-    await follow(picture, async (state) => ask<TracksResponse>(await bodyOf(picture, boxes, state)))
+    await follow(picture, (state) => ask<TracksResponse>(boxes, state))
     return 0
   }
-  const response = await ask<DetectResponse>(await bodyOf(picture, chosen))
+  const response = await ask<DetectResponse>(chosen)
   const { detections, categories: rated, confidence: rating, finish_reason } = response
   const milliseconds = performance.now() - started
   const before = results.value.get(picture.id)

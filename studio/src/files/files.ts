@@ -1,4 +1,5 @@
 import { computed, signal } from '@preact/signals'
+import { whyUnread } from '../media/attachment.ts'
 import { bring, intakeError } from '../media/attachments.ts'
 import { callBlob, callJson } from '../server/call.ts'
 import { type Failure, toFailure } from '../server/failure.ts'
@@ -63,7 +64,10 @@ function uploadFile(file: File): Promise<void> {
       const form = new FormData()
       form.set('purpose', 'vision')
       form.set('file', file, file.name)
-      const stored = await callJson<StoredFile>('/v1/files', { method: 'POST', body: form })
+      const sending = callJson<StoredFile>('/v1/files', { method: 'POST', body: form })
+      const stored = await sending.catch(async (error: unknown) => {
+        throw await whyUnread(error, { name: file.name, blob: file })
+      })
       await thumbnails.make(stored.id, file)
       files.value = [stored, ...(files.value ?? []).filter(({ id }) => id !== stored.id)]
       filesNote.value = `${file.name} is uploaded.`

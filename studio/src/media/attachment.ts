@@ -1,5 +1,6 @@
 import { newId } from '../new-id.ts'
 import { callJson } from '../server/call.ts'
+import { key } from '../server/connection.ts'
 import { Failure } from '../server/failure.ts'
 import type { Part } from '../server/wire.ts'
 import { carrying, nameMedia, rememberMedia } from './known-media.ts'
@@ -60,7 +61,7 @@ const MOST_INLINE_BYTES = 14 * 2 ** 20
 /** @throws Error with a sentence for the user when the browser cannot read the bytes, or the server would not take them. */
 export async function openAttachment(given: Blob, name: string, path: string | null = null): Promise<Attachment> {
   const kind = kindOf(given, name)
-  const blob = await inTakenFormat(given, kind, name)
+  const blob = await inTakenFormat(await copyOf(given, name), kind, name)
   const url = URL.createObjectURL(blob)
   try {
     const size = await (kind === 'image' ? measureImage(url) : measureTimed(kind, url)).catch(() => {
@@ -110,7 +111,7 @@ async function toPart(attachment: Attachment, isInline: boolean): Promise<Part> 
       ? { type: 'image_file_id', image_file_id: { file_id } }
       : { type: 'video_file_id', video_file_id: { file_id } }
   }
-  const url = await toDataUrl(blob)
+  const url = await toDataUrl(attachment)
   if (kind === 'audio') {
     const format = SOUNDS[blob.type] ?? extensionOf(name)
     return { type: 'input_audio', input_audio: { data: url.split(',', 2)[1]!, format } }
@@ -118,11 +119,17 @@ async function toPart(attachment: Attachment, isInline: boolean): Promise<Part> 
   return kind === 'image' ? { type: 'image_url', image_url: { url } } : { type: 'video_url', video_url: { url } }
 }
 
-const uploaded = new WeakMap<Blob, Promise<string>>()
+/** The ids of files on the server, as the organisation of a key has them. */
+let uploaded = new WeakMap<Blob, Promise<string>>()
+let uploader = key.peek()
 
 /** Sends the bytes once. @returns the file's id on the server. */
 export async function upload(attachment: Attachment): Promise<string> {
   const { blob, name } = attachment
+  if (key.value !== uploader) {
+    uploaded = new WeakMap()
+    uploader = key.value
+  }
   const known = uploaded.get(blob)
   if (known) return known
   const form = new FormData()
@@ -130,22 +137,66 @@ export async function upload(attachment: Attachment): Promise<string> {
   form.set('file', blob, name)
   const id = callJson<{ id: string }>('/v1/files', { method: 'POST', body: form }).then(
     (file) => file.id,
-    (error: unknown) => {
-      throw error instanceof Failure && error.kind === 'request' ? error.about(attachment) : error
+    async (error: unknown) => {
+      const why = await whyUnread(error, attachment)
+      const isOwn = why instanceof Failure && ['request', 'unsent'].includes(why.kind) && why.media === null
+      throw isOwn ? why.about(attachment) : why
     },
   )
-  uploaded.set(blob, id)
-  id.catch(() => uploaded.delete(blob))
+  const own = uploaded
+  own.set(blob, id)
+  id.catch(() => own.delete(blob))
   return id
 }
 
-export function toDataUrl(blob: Blob): Promise<string> {
+/** Calls with a body, and once more with a new one where the server no longer has a file that the body names. */
+export async function withUploads<Value>(
+  bodyOf: () => Promise<object>,
+  call: (body: object) => Promise<Value>,
+): Promise<Value> {
+  try {
+    return await call(await bodyOf())
+  } catch (error) {
+    if (!(error instanceof Failure) || error.kind !== 'lost') throw error
+    uploaded = new WeakMap()
+    return call(await bodyOf())
+  }
+}
+
+interface Readable {
+  /** That of an attachment. */
+  readonly id?: string
+  readonly name: string
+  readonly blob: Blob
+}
+
+/** Why something that reads a file has failed: another program may have changed it since it was brought. */
+export async function whyUnread(error: unknown, { id, name, blob }: Readable): Promise<unknown> {
+  const isThere = await blob
+    .slice(0, 1)
+    .arrayBuffer()
+    .then(Boolean, () => false)
+  if (isThere) return error
+  const media = id === undefined ? null : { id, name }
+  return new Failure('request', `${name} has changed or is gone from the disk: bring it again.`, { media })
+}
+
+export function toDataUrl(file: Readable): Promise<string> {
   return new Promise((resolve, reject) => {
     const reader = new FileReader()
-    reader.onload = () => resolve(rememberMedia(blob, reader.result as string))
-    reader.onerror = () => reject(reader.error)
-    reader.readAsDataURL(blob)
+    reader.onload = () => resolve(rememberMedia(file.blob, reader.result as string))
+    reader.onerror = () => void whyUnread(reader.error, file).then(reject)
+    reader.readAsDataURL(file.blob)
   })
+}
+
+/** The bytes as they are now, so that the file may change; those of large ones, which are mostly videos, stay on the disk. */
+async function copyOf(blob: Blob, name: string): Promise<Blob> {
+  if (!(blob instanceof File) || blob.size > MOST_INLINE_BYTES) return blob
+  const bytes = await blob.arrayBuffer().catch(async (error: unknown) => {
+    throw await whyUnread(error, { name, blob })
+  })
+  return new Blob([bytes], { type: blob.type })
 }
 
 function kindOf({ type }: Blob, name: string): MediaKind {

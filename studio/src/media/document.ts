@@ -10,21 +10,23 @@ interface Named {
 /** What a body has room for, as base64. */
 const MOST_BYTES = 14 * 2 ** 20
 
-export function isDocument({ blob, name }: Named): boolean {
-  return /^(application[/]pdf|image[/]tiff)$/.test(blob.type) || /[.](pdf|tiff?)$/i.test(name)
+/** Not by the name where the type says what it is: the page of a document of one page keeps its name. */
+export function isDocument({ blob: { type }, name }: Named): boolean {
+  if (/^(application[/](x-)?pdf|image[/](x-)?tiff?)$/.test(type)) return true
+  return !/^(image|video|audio)[/]/.test(type) && /[.](pdf|tiff?)$/i.test(name)
 }
 
 /**
  * The pages of a PDF as pictures, which the server draws: each can then be asked about and marked like any other.
  * @throws Error with a sentence for the user.
  */
-export async function pagesOf({
-  blob,
-  name,
-}: Named): Promise<{ readonly pages: readonly Named[]; readonly problem: string | null }> {
+export async function pagesOf(
+  file: Named,
+): Promise<{ readonly pages: readonly Named[]; readonly problem: string | null }> {
+  const { blob, name } = file
   if (blob.size > MOST_BYTES)
     throw new Error(`${name} has more than ${MOST_BYTES / 2 ** 20} MiB. Save some of its pages.`)
-  const file_data = await toDataUrl(blob)
+  const file_data = await toDataUrl(file)
   const answer = await callBlob('/studio/pages', { method: 'POST', body: { file_data }, noted: false }).catch(
     (error: unknown) => {
       throw new Error(`${name}: ${toFailure(error).message}`)

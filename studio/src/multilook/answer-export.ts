@@ -5,6 +5,8 @@ import type { LookUsage } from './wire.ts'
 /** A question with what came of it. */
 export interface AnsweredQuestion {
   readonly question: string
+  /** The model that was asked; null where it is not known. */
+  readonly model: string | null
   readonly answers: readonly Answer[]
   /** Why there is no answer; null when there is one. */
   readonly error: string | null
@@ -22,10 +24,15 @@ export function toCsv(answered: readonly AnsweredQuestion[]): string {
   return csvLine(['question', 'completion', 'answer', 'thoughts', 'finish_reason', 'error']) + lines.join('')
 }
 
-/** @param model as the call named it. @param usage of the call; null where it is not known. */
-export function toJson(answered: readonly AnsweredQuestion[], model: string, usage: LookUsage | null): string {
-  const results = answered.map(({ question, answers, error }) => ({
+/**
+ * Where several models answered, each result names its own.
+ * @param usage of the call; null where it is not known.
+ */
+export function toJson(answered: readonly AnsweredQuestion[], usage: LookUsage | null): string {
+  const [asked = null, ...others] = new Set(answered.map(({ model }) => model))
+  const results = answered.map(({ question, model, answers, error }) => ({
     question,
+    ...(others.length === 0 ? {} : { model }),
     ...(error === null
       ? {
           answers: answers.map(({ text, thoughts, finishReason }) => ({
@@ -36,7 +43,7 @@ export function toJson(answered: readonly AnsweredQuestion[], model: string, usa
         }
       : { error }),
   }))
-  return `${JSON.stringify({ model, results, ...(usage === null ? {} : { usage }) }, null, 2)}\n`
+  return `${JSON.stringify({ ...(others.length === 0 ? { model: asked } : {}), results, ...(usage === null ? {} : { usage }) }, null, 2)}\n`
 }
 
 /** To read: each question, and its answers below. */

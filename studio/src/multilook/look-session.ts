@@ -54,10 +54,11 @@ function readOptions(value: unknown): typeof DEFAULT_LOOK {
 }
 
 function readRow(value: unknown): SavedRow {
-  const { question, sent, answers, tokens } = recordOf(value)
+  const { question, sent, model, answers, tokens } = recordOf(value)
   return {
     question: textOf(question),
     sent: listOf(sent, textOf),
+    model: orNull(model, textOf),
     answers: listOf(answers, readAnswer),
     tokens: orNull(tokens, numberOf),
   }

@@ -1,4 +1,3 @@
-import { model } from '../server/connection.ts'
 import { Button } from '../widgets/button.tsx'
 import { CopyButton } from '../widgets/copy-button.tsx'
 import { download } from '../widgets/download.ts'
@@ -35,7 +34,7 @@ function Exports() {
       if (row === undefined) return []
       const isDone = row.status.value === 'done'
       const error = isDone ? null : (row.failure.value?.message ?? 'Not answered')
-      return [{ question: row.question, answers: row.answers.value, error }]
+      return [{ question: row.question, model: row.model, answers: row.answers.value, error }]
     })
   const save = (text: string, type: string, ending: string) =>
     download(new Blob([text], { type }), `multilook.${ending}`)
@@ -47,9 +46,7 @@ function Exports() {
       <Button
         icon="download"
         title="Save as JSON"
-        onClick={() =>
-          save(toJson(answered(), model.value?.id ?? '', facts.value?.usage ?? null), 'application/json', 'json')
-        }
+        onClick={() => save(toJson(answered(), facts.value?.usage ?? null), 'application/json', 'json')}
       >
         JSON
       </Button>

@@ -1,7 +1,7 @@
 import { batch, computed, signal } from '@preact/signals'
 import type { Clip, Mark } from '../marks/mark.ts'
 import type { ReplyPiece } from '../marks/reply-text.ts'
-import { toParts } from '../media/attachment.ts'
+import { toParts, withUploads } from '../media/attachment.ts'
 import { attachments } from '../media/attachments.ts'
 import type { Question } from '../questions/question-store.ts'
 import { answerFields } from '../server/answer-options.ts'
@@ -92,7 +92,8 @@ async function look(chosen: readonly Question[], isWhole: boolean): Promise<void
   const own = new AbortController()
   abort = own
   const sent = attachments.value.map(({ id }) => id)
-  const asking = chosen.map(({ text }) => new Row(text.trim(), lookOptions.value.n, sent))
+  const asker = model.value?.id ?? ''
+  const asking = chosen.map(({ text }) => new Row(text.trim(), lookOptions.value.n, sent, asker))
   const before = { rows: rows.value, facts: facts.value, picked: picked.value }
   const started = chosen.map(({ id }, index) => [id, asking[index]!] as const)
   rows.value = new Map(isWhole ? started : [...rows.value, ...started])
@@ -103,13 +104,16 @@ async function look(chosen: readonly Question[], isWhole: boolean): Promise<void
   isLooking.value = true
   failure.value = null
   try {
-    const body = await bodyOf(asking.map(({ question }) => question))
-    const taken = await withPatience(
-      () => stream(body, asking, own.signal),
-      (now) => {
-        wait.value = now
-      },
-      own.signal,
+    const onWait = (now: Wait | null) => {
+      wait.value = now
+    }
+    const taken = await withUploads(
+      () =>
+        bodyOf(
+          asking.map(({ question }) => question),
+          asker,
+        ),
+      (body) => withPatience(() => stream(body, asking, own.signal), onWait, own.signal),
     )
     if (isWhole) facts.value = taken
   } catch (error) {
@@ -181,13 +185,13 @@ function take({ index, delta, completions, usage, error }: LookEvent, row: Row):
 }
 
 /** The request about all media on the stage. */
-async function bodyOf(prompts: readonly string[]): Promise<object> {
+async function bodyOf(prompts: readonly string[], asker: string): Promise<object> {
   const { n, format, context } = lookOptions.value
   const parts: Part[] = await toParts(attachments.value)
   if (context.trim() !== '') parts.push({ type: 'text', text: context.trim() })
   const shared: Message[] = parts.length === 0 ? [] : [{ role: 'user', content: parts }]
   return {
-    model: model.value?.id ?? '',
+    model: asker,
     context: shared,
     prompts,
     ...(n === 1 ? {} : { n }),

@@ -19,6 +19,8 @@ const NOTHING: Answer = { text: '', thoughts: '', finishReason: null }
 export interface SavedRow {
   readonly question: string
   readonly sent: readonly string[]
+  /** The model that was asked; null where a session does not say. */
+  readonly model: string | null
   readonly answers: readonly Answer[]
   readonly tokens: number | null
 }
@@ -30,6 +32,7 @@ export class Row {
   readonly question: string
   /** The ids of all media of the request, in order: what `asset_idx` counts. */
   readonly sent: readonly string[]
+  readonly model: string | null
   readonly status = signal<RowStatus>('waiting')
   readonly answers = signal<readonly Answer[]>([])
   /** Tokens of all its completions. */
@@ -40,9 +43,10 @@ export class Row {
     this.answers.value.map(({ text }, index) => readReply(text, `${this.key}/${index}`, this.sent)),
   )
 
-  constructor(question: string, n: number, sent: readonly string[]) {
+  constructor(question: string, n: number, sent: readonly string[], model: string | null) {
     this.question = question
     this.sent = sent
+    this.model = model
     this.answers.value = Array.from({ length: n }, () => NOTHING)
   }
 
@@ -70,12 +74,12 @@ export class Row {
   }
 
   save(): SavedRow {
-    const { question, sent } = this
-    return { question, sent, answers: this.answers.value, tokens: this.tokens.value }
+    const { question, sent, model } = this
+    return { question, sent, model, answers: this.answers.value, tokens: this.tokens.value }
   }
 
-  static restore({ question, sent, answers, tokens }: SavedRow): Row {
-    const row = new Row(question, answers.length, sent)
+  static restore({ question, sent, model, answers, tokens }: SavedRow): Row {
+    const row = new Row(question, answers.length, sent, model)
     row.answers.value = answers
     row.tokens.value = tokens
     row.status.value = tokens === null ? 'unanswered' : 'done'

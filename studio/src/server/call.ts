@@ -3,7 +3,7 @@ import { attachmentAt } from '../media/known-media.ts'
 import { key, rejectKey } from './connection.ts'
 import { noteExchange } from './exchanges.ts'
 import { Failure, failureInStream, failureOf, isAbort } from './failure.ts'
-import { watchServer } from './server-watch.ts'
+import { isServerThere } from './server-watch.ts'
 import type { ErrorBody } from './wire.ts'
 
 interface CallOptions {
@@ -105,11 +105,12 @@ async function send(
     headers,
     ...(body === undefined ? {} : { body: isRaw(body) ? body : JSON.stringify(body) }),
     ...(signal ? { signal } : {}),
-  }).catch((error: unknown) => {
+  }).catch(async (error: unknown) => {
     done({ status: 0, response: null })
     if (isAbort(error)) throw error
-    watchServer()
-    throw new Failure('offline', 'The server does not answer.')
+    if (!(await isServerThere(signal))) throw new Failure('offline', 'The server does not answer.')
+    const guess = body === undefined ? '' : ' It may be larger than a proxy in between allows.'
+    throw new Failure('unsent', `The request could not be sent, although the server answers.${guess}`)
   })
   if (response.ok) return response
   if (response.status === 401) rejectKey(given)
@@ -145,7 +146,7 @@ async function* bytesOf(response: Response): AsyncGenerator<Uint8Array> {
 function reading<Value>(promise: Promise<Value>): Promise<Value> {
   return promise.catch((error: unknown) => {
     if (isAbort(error)) throw error
-    watchServer()
+    void isServerThere()
     throw new Failure('broken-off', 'The connection to the server broke in the middle of the answer.')
   })
 }

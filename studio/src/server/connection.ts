@@ -9,6 +9,8 @@ import type { Model } from './wire.ts'
 const KEY = 'lookout-key'
 const MODEL = 'lookout-model'
 
+/** Why the page cannot use the key that it was given, in a sentence; null while it can. */
+export const keyProblem = signal<string | null>(null)
 export const key = signal<string | null>(takeKey())
 /** The key that the server refused last. */
 export const rejectedKey = signal<string | null>(null)
@@ -23,8 +25,13 @@ export const model = computed<Model | null>(
   () => writers.value.find(({ id }) => id === chosenModel.value) ?? writers.value[0] ?? null,
 )
 
-/** @param keep whether other tabs, and this browser when it starts again, may use the key too. */
-export function useKey(given: string | null, keep = false): void {
+/**
+ * Uses another key, where it can be one; null asks for one.
+ * @param keep whether other tabs, and this browser when it starts again, may use the key too.
+ */
+export function useKey(text: string | null, keep = false): void {
+  const given = text === null ? null : keyIn(text)
+  if (text !== null && given === null) return
   sessionStorage.removeItem(KEY)
   localStorage.removeItem(KEY)
   if (given !== null) (keep ? localStorage : sessionStorage).setItem(KEY, given)
@@ -41,10 +48,22 @@ export function chooseModel(id: string): void {
 }
 
 function takeKey(): string | null {
-  const given = new URLSearchParams(location.hash.slice(1)).get('key')
-  if (given !== null) {
-    sessionStorage.setItem(KEY, given)
-    history.replaceState(null, '', location.pathname + location.search)
-  }
-  return sessionStorage.getItem(KEY) ?? localStorage.getItem(KEY)
+  const linked = new URLSearchParams(location.hash.slice(1)).get('key')
+  if (linked !== null) history.replaceState(null, '', location.pathname + location.search)
+  const text = linked || (sessionStorage.getItem(KEY) ?? localStorage.getItem(KEY))
+  const known = text === null ? null : keyIn(text)
+  if (linked && known !== null) sessionStorage.setItem(KEY, known)
+  return known
+}
+
+/** The key in a text that was pasted or linked; null, and `keyProblem` says why, where no request could carry it. */
+function keyIn(text: string): string | null {
+  // Pages that keys are copied from have marks of no width.
+  const given = text.replaceAll(/[\u200b-\u200f\u2060\ufeff]/g, '').trim()
+  const other = /[^\x21-\x7e]/u.exec(given)?.[0]
+  keyProblem.value =
+    other === undefined
+      ? null
+      : `A key cannot have ${other.trim() === '' ? 'a space' : `“${other}”`} in it. Copy the whole key again.`
+  return other === undefined ? given : null
 }

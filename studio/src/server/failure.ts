@@ -1,7 +1,10 @@
 import type { ErrorBody } from './wire.ts'
 
-/** `gone`: the server does not have the model that the request names, or no longer. */
-export type FailureKind = 'offline' | 'key' | 'busy' | 'gone' | 'request' | 'server' | 'broken-off'
+/**
+ * `gone`: the server does not have the model that the request names, or no longer. `unsent`: the server is there, but the
+ * request did not get through. `lost`: the server no longer has a file that was uploaded to it.
+ */
+export type FailureKind = 'offline' | 'unsent' | 'key' | 'busy' | 'gone' | 'lost' | 'request' | 'server' | 'broken-off'
 
 /** An attachment of a request, as far as it matters here. */
 export interface MediaAtFault {
@@ -67,6 +70,8 @@ export async function failureOf(response: Response): Promise<Failure> {
   if (details.retryAfter !== null && (status === 429 || status === 503)) return new Failure('busy', message, details)
   if (isGone(status, message, details.code))
     return new Failure('gone', `${message}. It may have been deleted.`, details)
+  if (status === 400 && /^(Invalid '.*': )?No such File object: /s.test(message))
+    return new Failure('lost', message, details)
   return new Failure(status >= 500 ? 'server' : 'request', message, details)
 }
 

@@ -2,7 +2,8 @@ import { useSignal } from '@preact/signals'
 import { Button } from '../widgets/button.tsx'
 import { useModal } from '../widgets/dialogs/modal.ts'
 import { CheckField } from '../widgets/fields/field.tsx'
-import { useKey } from './connection.ts'
+import { Notice } from '../widgets/notices/notice.tsx'
+import { keyProblem, useKey } from './connection.ts'
 
 /** Asks for the key. Nothing on the page is lost meanwhile. */
 export function KeyDialog() {
@@ -14,7 +15,7 @@ export function KeyDialog() {
       <form
         onSubmit={(event) => {
           event.preventDefault()
-          if (given.value.trim() !== '') useKey(given.value.trim(), keeps.value)
+          if (given.value.trim() !== '') useKey(given.value, keeps.value)
         }}
       >
         <h2 id="key-title">Which key should this page use?</h2>
@@ -31,6 +32,7 @@ export function KeyDialog() {
             given.value = event.currentTarget.value
           }}
         />
+        {keyProblem.value !== null && <Notice tone="error">{keyProblem.value}</Notice>}
         <CheckField
           label="Remember it in this browser"
           checked={keeps.value}

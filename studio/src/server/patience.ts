@@ -11,16 +11,23 @@ export interface Wait {
 /** For a person, in a sentence; without the seconds, for who would hear them read out one by one. */
 export function waitText({ seconds, failure }: Wait, isSpoken = false): string {
   if (failure.kind === 'offline') return 'The server does not answer. This continues as soon as it is back.'
-  const reason = failure.status === 429 ? 'The request limit is reached.' : 'The server is busy.'
   const when = isSpoken ? 'a moment' : counted(seconds, 'second')
-  return `${reason} Trying again in ${when}.`
+  return `${reasonOf(failure)} Trying again in ${when}.`
+}
+
+function reasonOf({ kind, status }: Failure): string {
+  if (kind === 'unsent') return 'The request could not be sent.'
+  return status === 429 ? 'The request limit is reached.' : 'The server is busy.'
 }
 
 /** A server that wants to be left alone for longer has no room this month rather than this minute. */
 const MOST_SECONDS = 15 * 60
+/** Before a request that did not get through is sent again, in seconds; then it has failed. */
+const UNSENT_PAUSES = [1, 3]
 
 /**
- * Calls again as long as the server is too busy, when it says, or does not answer, when it is back.
+ * Calls again as long as the server is too busy, when it says, or does not answer, when it is back; and a few times where a
+ * request does not get through.
  * @param onWait told what it waits for and the seconds that are left, each second; null when it goes on. While the server
  *   does not answer, it is asked each second.
  * @throws what else `call` throws; DOMException `AbortError` when aborted while waiting.
@@ -30,16 +37,19 @@ export async function withPatience<Value>(
   onWait: (wait: Wait | null) => void,
   signal: AbortSignal,
 ): Promise<Value> {
+  const pauses = UNSENT_PAUSES.values()
   for (;;) {
     try {
       return await call()
     } catch (error) {
-      if (!(error instanceof Failure) || !isPassing(error)) throw error
+      if (!(error instanceof Failure)) throw error
       if (error.kind === 'offline') {
         onWait({ seconds: 1, failure: error })
         await serverIsBack(signal)
       } else {
-        for (let left = Math.max(1, Math.ceil(error.retryAfter ?? 1)); left > 0; left--) {
+        const seconds = error.kind === 'unsent' ? pauses.next().value : pauseOf(error)
+        if (seconds === undefined) throw error
+        for (let left = seconds; left > 0; left--) {
           onWait({ seconds: left, failure: error })
           await second(signal)
         }
@@ -49,8 +59,10 @@ export async function withPatience<Value>(
   }
 }
 
-function isPassing({ kind, retryAfter }: Failure): boolean {
-  return kind === 'offline' || (kind === 'busy' && (retryAfter ?? 1) <= MOST_SECONDS)
+/** The seconds after which a busy server is asked again; undefined for other failures. */
+function pauseOf({ kind, retryAfter }: Failure): number | undefined {
+  const seconds = Math.max(1, Math.ceil(retryAfter ?? 1))
+  return kind === 'busy' && seconds <= MOST_SECONDS ? seconds : undefined
 }
 
 function second(signal: AbortSignal): Promise<void> {

@@ -18,8 +18,9 @@ export interface SessionFile extends SessionContent {
 export async function writeSessionFile({ title, parts, media }: SessionFile): Promise<Blob> {
   const head = { [FIELD]: VERSION, title, saved_at: new Date().toISOString(), parts }
   const pieces: string[] = [JSON.stringify(head, null, 1).replace(/\n\}$/, ''), ',\n "media": [']
-  for (const [index, { blob, ...about }] of media.entries()) {
-    pieces.push(index === 0 ? '\n  ' : ',\n  ', JSON.stringify({ ...about, data: await toDataUrl(blob) }))
+  for (const [index, one] of media.entries()) {
+    const { blob: _, ...about } = one
+    pieces.push(index === 0 ? '\n  ' : ',\n  ', JSON.stringify({ ...about, data: await toDataUrl(one) }))
   }
   return new Blob([...pieces, media.length === 0 ? ']\n}\n' : '\n ]\n}\n'], { type: 'application/json' })
 }

@@ -2,10 +2,14 @@ import { download } from '../widgets/download.ts'
 import { readSessionFile } from './session-file.ts'
 import { currentAsFile, openSessionFile, sessionNote } from './sessions.ts'
 
-/** Saves the session on the page to a file. */
+/** Saves the session on the page to a file. `sessionNote` says why it cannot. */
 export async function saveToFile(): Promise<void> {
-  const { blob, name } = await currentAsFile()
-  download(blob, name)
+  try {
+    const { blob, name } = await currentAsFile()
+    download(blob, name)
+  } catch (error) {
+    sessionNote.value = (error as Error).message
+  }
 }
 
 /**

@@ -4,7 +4,6 @@ import { toParts } from '../media/attachment.ts'
 import { attachments } from '../media/attachments.ts'
 import { type AnswerOptions, answerFields } from '../server/answer-options.ts'
 import { model } from '../server/connection.ts'
-import { toFailure } from '../server/failure.ts'
 import type { Part } from '../server/wire.ts'
 import type { UndoStep } from '../widgets/notices/undo-notice.tsx'
 import { type Fault, faultOfJson, faultOfPattern, faultOfSchema } from './fault.ts'
@@ -81,12 +80,7 @@ export async function askStructured(): Promise<void> {
   undoSteps.value = []
   refusal.value = null
   const { reply } = asking
-  try {
-    await reply.run(await bodyOf(asking))
-  } catch (error) {
-    reply.failure.value = toFailure(error)
-    reply.status.value = 'failed'
-  }
+  await reply.run(() => bodyOf(asking))
   const failure = reply.failure.value
   if (failure === null || asked.value !== asking) return
   const found = asking.kind === 'schema' ? faultOfSchema(text, failure) : faultOfPattern(text, failure)

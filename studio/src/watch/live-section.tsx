@@ -1,5 +1,6 @@
 import { type Signal, useSignal } from '@preact/signals'
 import { useEffect, useRef } from 'preact/hooks'
+import { whyUnread } from '../media/attachment.ts'
 import { openCamera, sentenceFor } from '../media/camera.ts'
 import { Button } from '../widgets/button.tsx'
 import { CheckField } from '../widgets/fields/field.tsx'
@@ -292,7 +293,7 @@ async function showVideo(
   stop.addEventListener('abort', () => URL.revokeObjectURL(url))
   await new Promise<void>((resolve, reject) => {
     video.onloadeddata = () => resolve()
-    video.onerror = () => reject(new Error(`This browser cannot play ${name}.`))
+    video.onerror = () => void whyUnread(new Error(`This browser cannot play ${name}.`), { name, blob }).then(reject)
     video.src = url
   })
 }

@@ -21,7 +21,7 @@ export const EXPORT_FORMATS: readonly ExportFormat[] = [
   {
     title: 'PNG',
     async toFile(pictures) {
-      const names = uniqueNames(pictures)
+      const names = namesBeside(pictures)
       const files = new Map<string, Blob>()
       for (const [index, picture] of pictures.entries()) {
         files.set(
@@ -44,7 +44,10 @@ export const EXPORT_FORMATS: readonly ExportFormat[] = [
     title: 'YOLO',
     isBoxesOnly: true,
     toFile: (pictures) => {
-      const named = detected(pictures).map((picture) => ({ ...picture, name: `images/${picture.name}` }))
+      const named = detected(pictures, namesBeside(pictures)).map((picture) => ({
+        ...picture,
+        name: `images/${picture.name}`,
+      }))
       return zipFile(toYolo(named, originOf(pictures)), 'yolo.zip')
     },
   },
@@ -53,7 +56,10 @@ export const EXPORT_FORMATS: readonly ExportFormat[] = [
     toFile: (pictures) =>
       oneFile(
         new Map(
-          detected(pictures).map((picture) => [labelMeName(picture.name), toJson(toLabelMe(picture, picture.name))]),
+          detected(pictures, namesBeside(pictures)).map((picture) => [
+            labelMeName(picture.name),
+            toJson(toLabelMe(picture, picture.name)),
+          ]),
         ),
         'labelme.zip',
       ),
@@ -61,8 +67,7 @@ export const EXPORT_FORMATS: readonly ExportFormat[] = [
   { title: 'CSV', toFile: (pictures) => new File([toCsv(detected(pictures))], 'detections.csv', { type: 'text/csv' }) },
 ]
 
-function detected(pictures: readonly Attachment[]): DetectedPicture[] {
-  const names = uniqueNames(pictures)
+function detected(pictures: readonly Attachment[], names = uniqueNames(pictures)): DetectedPicture[] {
   return pictures.map((picture, index) =>
     toDetectedPicture(names[index]!, picture, sureSpots(results.value.get(picture.id))),
   )
@@ -93,17 +98,25 @@ function toCsv(pictures: readonly DetectedPicture[]): string {
   return [head, ...rows].map((row) => csvLine(row.map(String))).join('')
 }
 
-/** Names of files that can stand beside each other, also with other endings: pasted pictures all have the same name. */
-function uniqueNames(pictures: readonly Attachment[]): string[] {
+/** The pictures' own names, as far as no two are the same: pasted pictures all have the same name. */
+function uniqueNames(pictures: readonly { readonly name: string }[], partOf = (name: string) => name): string[] {
   const taken = new Set<string>()
   return pictures.map(({ name }) => {
     const plain = name.replaceAll(/[/\\]/g, '_')
     const ending = plain.slice(stem(plain).length)
     let unique = plain
-    for (let count = 2; taken.has(stem(unique)); count++) unique = `${stem(plain)}-${count}${ending}`
-    taken.add(stem(unique))
+    for (let count = 2; taken.has(partOf(unique)); count++) unique = `${stem(plain)}-${count}${ending}`
+    taken.add(partOf(unique))
     return unique
   })
+}
+
+/** Names whose files can stand beside each other, also with other endings. A page of a document is a PNG. */
+function namesBeside(pictures: readonly Attachment[]): string[] {
+  return uniqueNames(
+    pictures.map(({ name }) => ({ name: name.replace(/, page \d+$/, '$&.png') })),
+    stem,
+  )
 }
 
 function stem(name: string): string {
