@@ -455,6 +455,48 @@ describe('a camera may', () => {
   })
 })
 
+describe('a server with little patience', () => {
+  let hasty: TestServer
+  let accounts: Database
+  beforeAll(async () => {
+    hasty = await startTestServer({
+      environment: {
+        ...{ DATABASE_URL: '', LOOKOUT_WATCHES: '8', LOOKOUT_MODEL_CARD: card.path },
+        LOOKOUT_CAMERA_HOSTS: '127.0.0.1/32',
+      },
+      watches: { beatMs: 20, silenceMs: 1_000 },
+      cameras: {
+        probeMs: 100,
+        times: { silenceMs: 200, firstBackOffMs: 50, longestBackOffMs: 200, unauthorizedMs: 300 },
+      },
+    })
+    accounts = await Database.open({ url: null, directory: `${hasty.directory}/database`, cacheDirectory: '' })
+  })
+  afterAll(async () => {
+    await accounts?.close()
+    await hasty?.close()
+  })
+  const hastyClient = async () =>
+    new WatchClient(hasty, (await newKey(accounts, { scopes: ['watch', 'admin', 'inference'] })).key)
+
+  test('lets a camera that sends at first no key frame deliver, also where a client waits for it', async () => {
+    // The key frame comes after 0.4 seconds, and again each half second.
+    const units = [...video.units.slice(1, 5), video.units[0]!]
+    await using camera = await RtspCamera.start({ ...video, units })
+    const client = await hastyClient()
+    const body = { ...WATCH, source: rtsp(camera.url) }
+    await expect.poll(async () => (await client.ask('POST', '?probe=true', body)).status, { interval: 50 }).toBe(201)
+  })
+
+  test('watches a camera that sends a picture a second', async () => {
+    await using camera = await RtspCamera.start(video, { fps: 1 })
+    const client = await hastyClient()
+    const { id } = await client.made({ source: rtsp(camera.url), fps: 1, decode: 'all' })
+    const frames = async () => ((await client.find(id)).counts as { frames: number } | null)?.frames
+    await expect.poll(frames, { interval: 50 }).toBeGreaterThan(1)
+  })
+})
+
 describe('over TLS', () => {
   const other = `sha256:${'0'.repeat(64)}`
 

@@ -23,14 +23,14 @@ export interface ConfiguredCamera extends CameraSource {
 }
 
 export interface CamerasOptions {
-  readonly pool: Pick<CameraPool, 'follow' | 'stateOf'>
+  readonly pool: Pick<CameraPool, 'follow' | 'stateOf' | 'firstPictureMs'>
   readonly configured: readonly ConfiguredCamera[]
   /** Hosts and networks where cameras may be that clients describe. */
   readonly hosts: readonly string[]
   /** Encrypts passwords of such cameras; none is stored where it does not. */
   readonly secrets: SecretBox
   readonly resolve?: HostResolver | undefined
-  /** How long a client waits for the first frame. */
+  /** How long a client waits for the first frame of a camera that has failed for others. */
   readonly probeMs?: number | undefined
 }
 
@@ -167,7 +167,10 @@ export class Cameras {
     })
     if (typeof camera === 'string') throw unreachable(camera)
     camera.want()
-    const timer = setTimeout(() => settled.resolve(camera.fault ?? 'silent'), this.#options.probeMs ?? PROBE_MS)
+    // As long as it has not failed, it may still send its first key frame.
+    const { pool, probeMs = PROBE_MS } = this.#options
+    const limitMs = camera.fault === null ? Math.max(probeMs, pool.firstPictureMs) : probeMs
+    const timer = setTimeout(() => settled.resolve(camera.fault ?? 'no_video'), limitMs)
     const leave = () => settled.resolve('silent')
     signal.addEventListener('abort', leave, { once: true })
     const fault = await settled.promise

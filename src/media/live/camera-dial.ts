@@ -21,7 +21,7 @@ export class DialError extends Error {
   }
 }
 
-const CONNECT_MS = 10_000
+export const CONNECT_MS = 10_000
 
 /**
  * Connects to a camera, at the address that was checked. Nothing is read from the socket.

@@ -3,8 +3,9 @@ import type { HostResolver } from '../../lib/public-address.ts'
 import { chooseSandbox, type SandboxMode } from '../sandbox/choice.ts'
 import { CameraChild, PROGRAM, type Recording } from './camera-child.ts'
 import { CameraConnection, type CameraMeter, type CameraTimes, type Follower } from './camera-connection.ts'
+import { CONNECT_MS } from './camera-dial.ts'
 import type { CameraHosts } from './camera-hosts.ts'
-import type { CameraFault, CameraSource } from './camera-source.ts'
+import { type CameraFault, type CameraSource, FIRST_PICTURE } from './camera-source.ts'
 import type { ClipSpan } from './protocol.ts'
 
 export interface CameraPoolOptions {
@@ -109,6 +110,11 @@ export class CameraPool {
   /** Whether each camera that somebody follows delivers. */
   get states(): readonly ('delivering' | 'offline')[] {
     return [...this.#cameras.values()].map(({ connection }) => (connection.isDelivering ? 'delivering' : 'offline'))
+  }
+
+  /** How long the first picture of a camera may take, before it is tried again. */
+  get firstPictureMs(): number {
+    return CONNECT_MS + FIRST_PICTURE * (this.#options.times?.silenceMs ?? TIMES.silenceMs)
   }
 
   async close(): Promise<void> {

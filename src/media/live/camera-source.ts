@@ -27,6 +27,9 @@ export interface CameraSource {
   readonly certificate: string
 }
 
+/** The first picture may take this many times as long as silence: it comes with the next key frame. */
+export const FIRST_PICTURE = 6
+
 /** Which frames are decoded: all, key frames alone, or those alone where they come at least as often as they are wanted. */
 export const DECODES = ['auto', 'all', 'key_frames'] as const
 export type Decode = (typeof DECODES)[number]

@@ -1,6 +1,6 @@
 import type { Socket } from 'node:net'
 import type { FFmpeg } from '../../decoding/ffmpeg.ts'
-import type { CameraFault, CameraSource } from '../camera-source.ts'
+import { type CameraFault, type CameraSource, FIRST_PICTURE } from '../camera-source.ts'
 import type { CameraEvent, Received } from '../protocol.ts'
 import { type AccessUnit, CameraError, type CameraSession, type SessionHooks } from './camera-session.ts'
 import { openWire, say } from './camera-wire.ts'
@@ -30,8 +30,6 @@ const TICK_MS = 500
 const ASKING_TICK_MS = 100
 /** A camera that sends nothing for this many of its usual distances is silent. */
 const SILENT_DISTANCES = 3
-/** The first picture may take this many times as long as silence: it comes with the next key frame. */
-const FIRST_PICTURE = 6
 /** A backlog has ended when nothing has come for this long. */
 const QUIET_MS = 20
 
@@ -172,6 +170,11 @@ export class Camera {
     return this.#options.source.type === 'jpeg'
   }
 
+  get #sendsUnasked(): boolean {
+    const { type } = this.#options.source
+    return type === 'rtsp' || type === 'mjpeg'
+  }
+
   #tick(): void {
     const now = performance.now()
     // While this process stood still, nothing could come.
@@ -186,9 +189,13 @@ export class Camera {
     }
     const { silenceMs } = this.#options
     const pause = this.#isAsked && Number.isFinite(everyMs) ? everyMs : (this.#session?.patienceMs ?? 0)
-    const silence = Math.max(silenceMs, SILENT_DISTANCES * this.#distance) + pause
+    const usual = Math.max(silenceMs, SILENT_DISTANCES * this.#distance) + pause
+    const first = FIRST_PICTURE * usual
+    // How often a camera sends by itself is known from its second unit on.
+    const isUnknown = this.#isPlaying && this.#sendsUnasked && this.#units < 2
+    const silence = isUnknown ? Math.max(first, Number.isFinite(everyMs) ? SILENT_DISTANCES * everyMs : 0) : usual
     if (now - this.#lastUnit > silence) this.#end(this.#isPlaying && this.#units === 0 ? 'no_video' : 'silent')
-    else if (this.#blindSince !== null && now - this.#blindSince > FIRST_PICTURE * silence) this.#end('no_video')
+    else if (this.#blindSince !== null && now - this.#blindSince > Math.max(first, silence)) this.#end('no_video')
   }
 
   #take(unit: AccessUnit): void {
