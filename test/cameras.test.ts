@@ -9,6 +9,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import sharp from 'sharp'
 import { afterAll, beforeAll, beforeEach, describe, expect, onTestFinished, test } from 'vitest'
+import { Accounts } from '../src/accounts/accounts.ts'
 import type { ReadQuestion } from '../src/inference/contract/work.ts'
 import { Database } from '../src/storage/database.ts'
 import { eq } from '../src/storage/drizzle.ts'
@@ -294,6 +295,39 @@ describe('a client is told', () => {
       status: 403,
       code: 'insufficient_scope',
     })
+  })
+
+  test('where a camera is if it may say so, else only its host', async () => {
+    await using camera = await RtspCamera.start(video)
+    const { organisation, key } = await newKey(database, { scopes: ['watch', 'admin', 'inference'] })
+    const accounts = new Accounts(database)
+    const { key: other } = await accounts.createKey({ organisation, scopes: ['watch'] })
+    const [client, watcher] = [new WatchClient(server, key), new WatchClient(server, other)]
+    const url = `${camera.url}/user=a_password=wrong-word?token=wrong-word`
+    const { id, source } = await client.made({ source: rtsp(url) })
+    expect(source).toEqual(rtsp(url))
+    await isRunning(client, id)
+    const hidden = rtsp(`rtsp://127.0.0.1:${camera.port}/***`)
+    expect([await watcher.find(id), await jsonOf(await watcher.ask('GET', ''))]).toMatchObject([
+      { source: hidden },
+      { data: [{ source: hidden }] },
+    ])
+    const row = async () => {
+      const [one] = await database.use((queries) =>
+        queries.select().from(tables.watches).where(eq(tables.watches.id, id)),
+      )
+      return one!.settings
+    }
+    expect(await row()).not.toContain('wrong-word')
+    // As earlier versions stored it.
+    const old = { ...JSON.parse(await row()), source: { ...rtsp(url), credentials: null } }
+    await database.use((queries) =>
+      queries
+        .update(tables.watches)
+        .set({ settings: JSON.stringify(old) })
+        .where(eq(tables.watches.id, id)),
+    )
+    expect([(await client.find(id)).source, (await watcher.find(id)).source]).toEqual([rtsp(url), hidden])
   })
 
   test('that a camera delivers nothing, if it asks', async () => {

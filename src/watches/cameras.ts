@@ -1,3 +1,4 @@
+import type { Principal } from '../accounts/principal.ts'
 import { type ApiError, invalidRequest } from '../lib/errors/errors.ts'
 import type { HostResolver } from '../lib/public-address.ts'
 import type { SecretBox } from '../lib/secrets/secret-box.ts'
@@ -44,6 +45,13 @@ export type GivenCamera =
       readonly password?: string | undefined
       readonly certificate?: string | undefined
     }
+
+/** A camera as clients are told of it. */
+type ShownCamera = Pick<GivenCamera, 'type'> & {
+  readonly camera?: string
+  readonly url?: string
+  readonly certificate?: string
+}
 
 /** What clients are told of a configured camera: not where it is. */
 export interface CameraReport {
@@ -99,14 +107,25 @@ export class Cameras {
     }
     await this.#checkPlace(given)
     const record = { type, url, ...(certificate && { certificate }) }
-    if (username === undefined && password === undefined) return { ...record, credentials: null }
     const { secrets } = this.#options
+    const hasLogin = username !== undefined || password !== undefined
+    if (!hasLogin && !secrets.isLocked) return { ...record, credentials: null }
     if (!secrets.isLocked) {
       const needed = 'this server stores no passwords of cameras: its setting LOOKOUT_SECRET is empty'
       throw invalidRequest(`Invalid 'source.password': ${needed}`, ['source', 'password'])
     }
-    const login = JSON.stringify([username ?? null, password ?? null])
-    return { ...record, credentials: secrets.seal(login, contextOf(organisation, url)) }
+    const hidden = hiddenUrl(url)
+    const login = JSON.stringify([username ?? null, password ?? null, url])
+    return { ...record, url: hidden, credentials: secrets.seal(login, contextOf(organisation, hidden)) }
+  }
+
+  /** A camera as clients are told: without its login, and with its whole address only for those who may describe one. */
+  shown(organisation: string, record: CameraRecord, { scopes }: Pick<Principal, 'scopes'>): ShownCamera {
+    if (record.type === 'camera') return record
+    const { type, url, certificate } = record
+    const source = scopes.has('admin') ? this.#sourceOf(organisation, record) : null
+    const known = source === null || typeof source === 'string' ? hiddenUrl(url) : source.url
+    return { type, url: known, ...(certificate && { certificate }) }
   }
 
   async #checkPlace(source: Pick<CameraSource, 'type' | 'url'>): Promise<void> {
@@ -138,8 +157,9 @@ export class Cameras {
     if (credentials === null) return { type, url, username: null, password: null, certificate }
     const login = this.#options.secrets.open(credentials, contextOf(organisation, url))
     if (login === null) return 'unauthorized'
-    const [username, password] = JSON.parse(login) as [string | null, string | null]
-    return { type, url, username, password, certificate }
+    // Earlier versions stored the address as it is.
+    const [username, password, whole = url] = JSON.parse(login) as [string | null, string | null, string?]
+    return { type, url: whole, username, password, certificate }
   }
 
   #configured(organisation: string, name: string): ConfiguredCamera | null {
@@ -180,6 +200,12 @@ export class Cameras {
     camera.close()
     throw unreachable(fault)
   }
+}
+
+/** An address without its path and query: with many cameras, they hold a login. */
+function hiddenUrl(url: string): string {
+  const { protocol, host, pathname, search } = new URL(url)
+  return /^\/?$/.test(pathname + search) ? url : `${protocol}//${host}/***`
 }
 
 /** What a login belongs to: at another address it cannot be read. */

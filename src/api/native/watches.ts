@@ -4,7 +4,7 @@ import { ApiError, invalidRequest, serviceUnavailable } from '../../lib/errors/e
 import type { Cameras } from '../../watches/cameras.ts'
 import type { WatchReport } from '../../watches/look-counts.ts'
 import type { WatchRunner } from '../../watches/watch-runner.ts'
-import { askedOf, clipOf, keepMsOf, type WatchSettings, type WatchSource } from '../../watches/watch-settings.ts'
+import { askedOf, clipOf, keepMsOf, type WatchSettings } from '../../watches/watch-settings.ts'
 import { isWatchId, type MadeWatch, type Watch } from '../../watches/watches.ts'
 import type { WebhookReport, WebhookSettings } from '../../watches/webhooks/webhook.ts'
 import { principalOf, requireScope } from '../http/access/auth.ts'
@@ -69,7 +69,7 @@ export function addWatches(app: FastifyInstance, options: WatchesApiOptions): vo
   addEndpoint(app, {
     ...{ ...shared, url: at, bucket: { PATCH: 'watches', DELETE: 'watches' } },
     handlers: {
-      GET: served(async (request, _, running) => toBody(await foundWatch(request, running), running)),
+      GET: served(async (request, _, running) => toBody(await foundWatch(request, running), request, running)),
       PATCH: served((request, reply, running) => change(callOf(request, reply), request, running)),
       DELETE: served((request, _, running) => remove(request, running)),
     },
@@ -82,7 +82,7 @@ export function addWatches(app: FastifyInstance, options: WatchesApiOptions): vo
       request.raw.resume()
       const watch = found(await running.watches.pause(...keyOf(request), paused), request)
       await running.watchRunner.refresh()
-      return toBody(watch, running)
+      return toBody(watch, request, running)
     })
     addEndpoint(app, { ...shared, url: `${at}/${action}`, handlers: { POST: handle } })
   }
@@ -145,7 +145,7 @@ async function create(call: ApiCall, request: FastifyRequest, running: Running):
   try {
     const made = await running.watches.create(call.principal, settings, webhook)
     await running.watchRunner.refresh()
-    return toMadeBody(made, running)
+    return toMadeBody(made, request, running)
   } finally {
     leave()
   }
@@ -159,7 +159,7 @@ async function list(request: FastifyRequest, running: Running): Promise<WatchLis
   const limit = queryNumber(request.query, 'limit', { min: 1, max: MAX_PAGE }) ?? DEFAULT_PAGE
   const page = await running.watches.list(principalOf(request).organisation, { after: after ?? null, limit })
   return toPage(
-    page.watches.map((watch) => toBody(watch, running)),
+    page.watches.map((watch) => toBody(watch, request, running)),
     page.hasMore,
     null,
   )
@@ -176,7 +176,7 @@ async function change(call: ApiCall, request: FastifyRequest, running: Running):
   const made = await running.watches.change(...keyOf(request), changed, webhook)
   if (made === null) throw noSuchWatch(keyOf(request)[1])
   await running.watchRunner.refresh()
-  return toMadeBody(made, running)
+  return toMadeBody(made, request, running)
 }
 
 async function remove(request: FastifyRequest, running: Running) {
@@ -276,16 +276,21 @@ function reportOf({ paused, isHeld, isOffline }: Watch): Report {
   return { ...NOT_RUNNING, status: isOffline ? 'offline' : 'running', reason: ELSEWHERE }
 }
 
-function toBody(watch: Watch, { watchRunner }: Running): WatchBody {
+function toBody(watch: Watch, request: FastifyRequest, { watchRunner, cameras }: Running): WatchBody {
   const { id, createdAt, settings, paused, seq, webhook } = watch
   const report: Report = (paused ? null : watchRunner.report(id)) ?? reportOf(watch)
+  const principal = principalOf(request)
+  const source =
+    settings.source.type === 'push'
+      ? settings.source
+      : cameras.shown(principal.organisation, settings.source, principal)
   const { model, name, fps, decode = 'auto', motion, region = null, questions, record, keep_days, metadata } = settings
   return {
     ...{ id, object: 'watch', created_at: Math.floor(createdAt.getTime() / 1000) },
     ...{
       model,
       name,
-      source: toSourceBody(settings.source),
+      source,
       fps,
       decode,
       motion,
@@ -299,18 +304,11 @@ function toBody(watch: Watch, { watchRunner }: Running): WatchBody {
   }
 }
 
-/** Without what it takes to log in. */
-function toSourceBody(source: WatchSource): WatchBody['source'] {
-  if (!('url' in source)) return source
-  const { type, url, certificate } = source
-  return { type, url, ...(certificate && { certificate }) }
-}
-
 function toWebhookBody({ url, types, status, pending, lastError }: WebhookReport): NonNullable<WatchBody['webhook']> {
   return { url, types: [...types], status, pending, last_error: lastError }
 }
 
-function toMadeBody({ watch, secret }: MadeWatch, running: Running): WatchBody {
-  const body = toBody(watch, running)
+function toMadeBody({ watch, secret }: MadeWatch, request: FastifyRequest, running: Running): WatchBody {
+  const body = toBody(watch, request, running)
   return secret === null ? body : { ...body, webhook: body.webhook && { ...body.webhook, secret } }
 }

@@ -27,7 +27,7 @@ export const watch = responses.object('Watch', {
   source: responses.object('GivenWatchSource', {
     type: z.enum(['push', 'camera', ...CAMERA_TYPES]),
     camera: z.string().optional(),
-    url: z.string().optional(),
+    url: z.string().optional().describe('Keys without the scope `admin` get only its host.'),
     certificate: z.string().optional(),
   }),
   fps: z.number(),
