@@ -222,7 +222,8 @@ describe('a camera', () => {
   })
 
   test('of the configuration is known by its name alone, and is shared', async () => {
-    const client = await newClient(['watch', 'inference'])
+    const { key } = await newKey(database, { scopes: ['watch', 'inference'] })
+    const client = new WatchClient(server, key)
     const list = async () => (await client.cameras()).data
     const unused = { object: 'camera', status: 'unused', reason: null }
     expect(await list()).toEqual([
@@ -237,6 +238,22 @@ describe('a camera', () => {
     await isRunning(client, (await client.made({ source: { type: 'camera', camera: 'hall' } })).id)
     await expect.poll(list).toMatchObject([{ status: 'delivering' }, { status: 'delivering' }])
     expect(JSON.stringify(await client.find(one.id))).not.toContain('127.0.0.1')
+    const second = await startTestServer({
+      environment: {
+        ...{
+          DATABASE_URL: '',
+          LOOKOUT_DATA_DIR: server.directory,
+          LOOKOUT_WATCHES: '1',
+          LOOKOUT_MODEL_CARD: card.path,
+        },
+        LOOKOUT_CAMERAS: JSON.stringify([{ name: 'hall', url: hall.url }]),
+      },
+    })
+    onTestFinished(() => second.close())
+    const there = new WatchClient(second, key)
+    expect((await there.cameras()).data).toEqual([
+      { name: 'hall', object: 'camera', status: 'delivering', reason: null },
+    ])
     for (const camera of ['theirs', 'none']) {
       const response = await client.ask('POST', '', { ...WATCH, source: { type: 'camera', camera } })
       expect([response.status, (await errorOf(response)).param]).toEqual([400, 'source.camera'])

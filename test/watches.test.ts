@@ -524,12 +524,16 @@ describe('watches', () => {
     const [here, there] = [new WatchClient(server, key), new WatchClient(second, key)]
     const { id } = await here.made()
     let refused: Response
+    let looks: Response
     const push = async () => {
       await here.ask('POST', `/${id}/frames`, bright)
       refused = await there.ask('POST', `/${id}/frames`, bright)
-      return refused.status
+      looks = await there.ask('GET', `/${id}/stream?looks=true`)
+      if (looks.status === 200) await looks.body!.cancel()
+      return [refused.status, looks.status]
     }
-    await expect.poll(push, { interval: 20 }).toBe(503)
+    await expect.poll(push, { interval: 20 }).toEqual([503, 503])
+    expect((await errorOf(looks!)).code).toBe('watch_elsewhere')
     expect(refused!.headers.get('retry-after')).toBe('2')
     expect(await errorOf(refused!)).toMatchObject({
       code: 'watch_elsewhere',
@@ -540,10 +544,15 @@ describe('watches', () => {
       reason: expect.stringMatching(/another server/i),
       counts: null,
     })
+    const frame = await there.ask('GET', `/${id}/frame`)
+    expect([frame.status, (await errorOf(frame)).code]).toEqual([503, 'watch_elsewhere'])
+    const looked = here.stream(id, Number.POSITIVE_INFINITY, '?looks=true')
     // A stream on either server has all events.
     const streamed = here.stream(id, 1, '?after=0')
     await there.look(id, bright)
     await expect.poll(async () => (await here.find(id)).counts, { interval: 20 }).toBeNull()
+    // One for looks ends with them.
+    await looked
     await expect.poll(async () => (await here.ask('POST', `/${id}/frames`, bright)).status).toBe(503)
     const told = await there.events(id)
     expect(told.map(({ data }) => data.seq)).toEqual(told.map((_, i) => i + 1))

@@ -3,7 +3,7 @@ import { checkDecisions } from '../../conversation/call/capability-checks.ts'
 import { ApiError, invalidRequest, serviceUnavailable } from '../../lib/errors/errors.ts'
 import type { Cameras } from '../../watches/cameras.ts'
 import type { WatchReport } from '../../watches/look-counts.ts'
-import type { WatchRunner } from '../../watches/watch-runner.ts'
+import { type WatchRunner, watchElsewhere } from '../../watches/watch-runner.ts'
 import { askedOf, clipOf, keepMsOf, type WatchSettings } from '../../watches/watch-settings.ts'
 import { isWatchId, type MadeWatch, type Watch } from '../../watches/watches.ts'
 import type { WebhookReport, WebhookSettings } from '../../watches/webhooks/webhook.ts'
@@ -52,7 +52,7 @@ export function addWatches(app: FastifyInstance, options: WatchesApiOptions): vo
   const unlimited = { scope: 'watch' } as const
   addEndpoint(app, {
     ...{ ...shared, url: '/v1/cameras' },
-    handlers: { GET: served(async (request, _, running) => cameraList(request, running)) },
+    handlers: { GET: served((request, _, running) => cameraList(request, running)) },
   })
   const at = '/v1/watches/:watch_id'
   addEndpoint(app, {
@@ -221,10 +221,14 @@ async function checkModel({ model: id, questions }: WatchSettings, { models }: R
   }
 }
 
-function cameraList(request: FastifyRequest, { cameras }: Running): CameraListBody {
-  const listed = cameras.list(principalOf(request).organisation)
+async function cameraList(request: FastifyRequest, { cameras, watches }: Running): Promise<CameraListBody> {
+  const { organisation } = principalOf(request)
+  const listed = cameras.list(organisation)
+  const isUnused = listed.some(({ isDelivering }) => isDelivering === null)
+  const elsewhere = isUnused ? await watches.heldCameras(organisation) : null
   const data = listed.map(({ name, isDelivering, fault }): CameraListBody['data'][number] => {
-    const status = isDelivering === null ? 'unused' : isDelivering ? 'delivering' : 'offline'
+    const delivers = isDelivering ?? elsewhere?.get(name)
+    const status = delivers === undefined ? 'unused' : delivers ? 'delivering' : 'offline'
     return { name, object: 'camera', status, reason: fault }
   })
   return { object: 'list', data }
@@ -252,9 +256,11 @@ async function eventFile(kind: 'frame' | 'clip', request: FastifyRequest, reply:
 }
 
 async function newestFrame(request: FastifyRequest, reply: FastifyReply, running: Running): Promise<Buffer> {
-  const { id } = await foundWatch(request, running)
-  const newest = await running.watchRunner.newest(id)
+  const watch = await foundWatch(request, running)
+  const newest = await running.watchRunner.newest(watch.id)
   if (newest === null) {
+    if (running.watchRunner.isElsewhere(watch))
+      throw watchElsewhere('Another server runs this watch, and has its frames')
     throw invalidRequest('The watch has no frame yet, or its newest one was too large to keep', null, { status: 404 })
   }
   reply.type(newest.contentType).header('cache-control', 'no-store')

@@ -66,8 +66,11 @@ export const cameraList = responses.object('CameraList', {
     responses.object('Camera', {
       name: z.string(),
       object: z.literal('camera'),
-      status: z.enum(['delivering', 'offline', 'unused']).describe('`unused`: no watch that runs here has it.'),
-      reason: z.enum(CAMERA_FAULTS).nullable().describe('Why it delivers nothing.'),
+      status: z.enum(['delivering', 'offline', 'unused']).describe('`unused`: no watch that runs has it.'),
+      reason: z
+        .enum(CAMERA_FAULTS)
+        .nullable()
+        .describe('Why it delivers nothing; null where another server speaks to it.'),
     }),
   ),
 })
