@@ -225,7 +225,7 @@ describe('a camera', () => {
     const { key } = await newKey(database, { scopes: ['watch', 'inference'] })
     const client = new WatchClient(server, key)
     const list = async () => (await client.cameras()).data
-    const unused = { object: 'camera', status: 'unused', reason: null }
+    const unused = { object: 'camera', status: 'unused', reason: null, message: null }
     expect(await list()).toEqual([
       { name: 'dock-1', ...unused },
       { name: 'hall', ...unused },
@@ -252,7 +252,7 @@ describe('a camera', () => {
     onTestFinished(() => second.close())
     const there = new WatchClient(second, key)
     expect((await there.cameras()).data).toEqual([
-      { name: 'hall', object: 'camera', status: 'delivering', reason: null },
+      { name: 'hall', object: 'camera', status: 'delivering', reason: null, message: null },
     ])
     for (const camera of ['theirs', 'none']) {
       const response = await client.ask('POST', '', { ...WATCH, source: { type: 'camera', camera } })
@@ -355,7 +355,7 @@ describe('a client is told', () => {
     expect(error).toMatchObject({
       status: 400,
       code: 'camera_unreachable',
-      message: expect.stringContaining('unauthorized'),
+      message: expect.stringContaining('unauthorized: The camera refuses the user name or the password'),
     })
     expect(await jsonOf(await client.ask('GET', ''))).toMatchObject({ data: [] })
     const response = await client.ask('POST', '?probe=true', { ...WATCH, source: { ...source, password: 'b' } })
@@ -390,6 +390,7 @@ describe('a camera may', () => {
     const before = Date.now()
     const { id } = await client.made({ source: rtsp(`rtsp://127.0.0.1:${port}/`) })
     await isOffline(client, id, 'refused')
+    expect((await client.find(id)).message).toBe('Nothing listens at the port of the camera')
     const [row] = await database.use((queries) =>
       queries.select().from(tables.watches).where(eq(tables.watches.id, id)),
     )
@@ -476,6 +477,14 @@ describe('a camera may', () => {
     const { id } = await client.made({ source: rtsp(camera.url) })
     await isOffline(client, id, 'refused')
     expect(inside.requests).toEqual([])
+    const message = 'The camera redirects elsewhere, which Lookout does not follow'
+    expect(await client.find(id)).toMatchObject({ message })
+    const told = () =>
+      server.logs.join('').split(`port ${camera.port}, delivers nothing: refused: ${message}`).length - 1
+    // It is tried again, and told once.
+    const tries = camera.requests.length
+    await expect.poll(() => camera.requests.length).toBeGreaterThan(tries + 2)
+    expect(told()).toBe(1)
   })
 
   test('have a name that comes to stand for a forbidden address', async () => {

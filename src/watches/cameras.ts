@@ -59,6 +59,8 @@ export interface CameraReport {
   /** Null while no watch of the organisation has it. */
   readonly isDelivering: boolean | null
   readonly fault: CameraFault | null
+  /** What more is known of the fault. */
+  readonly message: string | null
 }
 
 const PROBE_MS = 10_000
@@ -76,8 +78,12 @@ export class Cameras {
   /** The configured cameras that an organisation may have. */
   list(organisation: string): CameraReport[] {
     return this.#options.configured.filter(isOf(organisation)).map((camera) => {
-      const { isDelivering = null, fault = null } = this.#options.pool.stateOf(organisation, camera) ?? {}
-      return { name: camera.name, isDelivering, fault }
+      const {
+        isDelivering = null,
+        fault = null,
+        message = null,
+      } = this.#options.pool.stateOf(organisation, camera) ?? {}
+      return { name: camera.name, isDelivering, fault, message }
     })
   }
 
@@ -185,7 +191,7 @@ export class Cameras {
         if (typeof camera === 'object' && camera.fault !== null) settled.resolve(camera.fault)
       },
     })
-    if (typeof camera === 'string') throw unreachable(camera)
+    if (typeof camera === 'string') throw unreachable(camera, null)
     camera.want()
     // As long as it has not failed, it may still send its first key frame.
     const { pool, probeMs = PROBE_MS } = this.#options
@@ -197,8 +203,9 @@ export class Cameras {
     clearTimeout(timer)
     signal.removeEventListener('abort', leave)
     if (fault === null) return () => camera.close()
+    const message = camera.fault === null ? 'no key frame has come yet' : camera.message
     camera.close()
-    throw unreachable(fault)
+    throw unreachable(fault, message)
   }
 }
 
@@ -217,8 +224,9 @@ function isOf(organisation: string): (camera: ConfiguredCamera) => boolean {
   return ({ organisations }) => organisations?.includes(organisation) ?? true
 }
 
-function unreachable(fault: string): ApiError {
+function unreachable(fault: string, message: string | null): ApiError {
   const advice = "its certificate cannot be verified. 'source.certificate' may be its fingerprint, or any"
-  const reason = fault === 'untrusted' ? `${fault}: ${advice}` : fault
+  const about = fault === 'untrusted' ? advice : message
+  const reason = about === null ? fault : `${fault}: ${about}`
   return invalidRequest(`The camera delivers no frames: ${reason}`, ['source'], { code: 'camera_unreachable' })
 }

@@ -226,10 +226,10 @@ async function cameraList(request: FastifyRequest, { cameras, watches }: Running
   const listed = cameras.list(organisation)
   const isUnused = listed.some(({ isDelivering }) => isDelivering === null)
   const elsewhere = isUnused ? await watches.heldCameras(organisation) : null
-  const data = listed.map(({ name, isDelivering, fault }): CameraListBody['data'][number] => {
+  const data = listed.map(({ name, isDelivering, fault, message }): CameraListBody['data'][number] => {
     const delivers = isDelivering ?? elsewhere?.get(name)
     const status = delivers === undefined ? 'unused' : delivers ? 'delivering' : 'offline'
-    return { name, object: 'camera', status, reason: fault }
+    return { name, object: 'camera', status, reason: fault, message }
   })
   return { object: 'list', data }
 }
@@ -267,7 +267,7 @@ async function newestFrame(request: FastifyRequest, reply: FastifyReply, running
   return Buffer.from(newest.bytes)
 }
 
-const NOT_RUNNING = { counts: null, looked_fps: 0, lag_ms: null } as const
+const NOT_RUNNING = { message: null, counts: null, looked_fps: 0, lag_ms: null } as const
 /** The clip of watches that were stored before there were clips. */
 const NO_CLIP = { before_seconds: 0, after_seconds: 0 }
 const NO_SERVER = 'No server runs it now: one with a free place (LOOKOUT_WATCHES) takes it within seconds'

@@ -25,6 +25,8 @@ export interface FollowedCamera {
   readonly isDelivering: boolean
   /** Why they do not; null while they do, and before that is known. */
   readonly fault: CameraFault | null
+  /** What more is known of the fault. */
+  readonly message: string | null
   /** Takes one frame: the newest one, as soon as it is due. */
   want(): void
   /** From now on at another pace. */
@@ -94,6 +96,9 @@ export class CameraPool {
       get fault() {
         return connection.fault
       },
+      get message() {
+        return connection.message
+      },
       want: () => connection.want(number),
       change: (changed) => connection.change(number, changed),
       newest: () => connection.newest(),
@@ -103,7 +108,10 @@ export class CameraPool {
   }
 
   /** How a camera goes; null while the organisation has no follower of it. */
-  stateOf(organisation: string, source: CameraSource): Pick<FollowedCamera, 'isDelivering' | 'fault'> | null {
+  stateOf(
+    organisation: string,
+    source: CameraSource,
+  ): Pick<FollowedCamera, 'isDelivering' | 'fault' | 'message'> | null {
     return this.#cameras.get(keyOf(organisation, source))?.connection ?? null
   }
 
@@ -126,9 +134,9 @@ export class CameraPool {
   }
 
   #add(key: string, organisation: string, source: CameraSource, hosts: CameraHosts | null): Known {
-    const { resolve, times, meter = null } = this.#options
+    const { resolve, times, meter = null, warn } = this.#options
     const connection = new CameraConnection({
-      ...{ source, hosts, resolve, times: { ...TIMES, ...times }, meter },
+      ...{ source, hosts, resolve, times: { ...TIMES, ...times }, meter, warn },
       process: () => this.#childFor(known),
       onUnused: () => {
         this.#cameras.delete(key)

@@ -16,6 +16,12 @@ export const CAMERA_FAULTS = [
 ] as const
 export type CameraFault = (typeof CAMERA_FAULTS)[number]
 
+/** Why a camera delivers nothing, and what more is known of it: a sentence without addresses and credentials. */
+export interface CameraLoss {
+  readonly fault: CameraFault
+  readonly message: string
+}
+
 /** A camera, and what it takes to log in. */
 export interface CameraSource {
   readonly type: CameraType

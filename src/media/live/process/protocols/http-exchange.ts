@@ -1,4 +1,4 @@
-import { CameraError } from '../camera-session.ts'
+import { CameraError, CLOSED } from '../camera-session.ts'
 import { ByteQueue } from './byte-queue.ts'
 import type { Login } from './digest.ts'
 import { contentLengthOf, headerOf, type MessageHead, statusOf, takeHead } from './message-head.ts'
@@ -87,7 +87,7 @@ export class HttpExchange {
     if (this.#state === 'body' && this.#remaining === Number.POSITIVE_INFINITY) this.#finish()
     // It was closed while the request was on its way.
     if (this.#state === 'head' && this.#hasAnswered && this.#queue.length === 0) throw again()
-    if (this.#state !== 'idle') throw new CameraError('protocol', 'The camera has closed the connection')
+    if (this.#state !== 'idle') throw new CameraError('protocol', CLOSED)
   }
 
   /** @returns whether there may be more to read. */
