@@ -3,6 +3,7 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { type IncomingMessage, request } from 'node:http'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { setTimeout as delay } from 'node:timers/promises'
 import sharp from 'sharp'
 import { afterAll, beforeAll, beforeEach, describe, expect, onTestFinished, test } from 'vitest'
 import { Accounts } from '../src/accounts/accounts.ts'
@@ -493,7 +494,11 @@ describe('watches', () => {
     const noPicture = await client.ask('POST', `/${id}/frames`, Buffer.from('not a picture'))
     expect([noPicture.status, (await errorOf(noPicture)).param]).toEqual([400, 'frame'])
     const noTime = await client.ask('POST', `/${id}/frames`, bright, { 'x-frame-time': 'noon' })
-    expect([noTime.status, (await errorOf(noTime)).param]).toEqual([400, 'x-frame-time'])
+    const { message, param } = await errorOf(noTime)
+    expect([noTime.status, param, message]).toEqual([
+      ...[400, 'x-frame-time'],
+      "Invalid 'x-frame-time': expected a time such as 2027-01-31T12:00:00.5Z",
+    ])
     const noNumber = await client.ask('GET', `/${id}/stream`, undefined, { 'last-event-id': 'x' })
     expect([noNumber.status, (await errorOf(noNumber)).param]).toEqual([400, 'last-event-id'])
   })
@@ -599,8 +604,13 @@ describe('watches', () => {
       .poll(async () => jsonOf(await client.ask('POST', `/${id}/frames?wait=true`, bright)), { interval: 20 })
       .toMatchObject({ dropped: 'late' })
     begins.resolve()
-    answer({ 'Yes.': 0.1, 'No.': 0.9 })
-    for (let looks = 0; looks < 3; looks++) await client.look(id, bright)
+    let longest = 0
+    for (let looks = 0; looks < 3; looks++) {
+      server.engine.script = { begins: delay(200) }
+      const from = performance.now()
+      await client.look(id, bright)
+      longest = Math.max(longest, Math.ceil(performance.now() - from))
+    }
     await client.ask('DELETE', `/${id}`)
     // What was not written yet is written when the server stops.
     await server.service.close()
@@ -609,7 +619,11 @@ describe('watches', () => {
     )
     // A minute of the server may have ended between the looks.
     expect([1, 2]).toContain(rows.length)
-    for (const row of rows) expect(row).toMatchObject({ endpoint: 'watches', model: MODEL, status: 200 })
+    for (const row of rows) {
+      expect(row).toMatchObject({ endpoint: 'watches', model: MODEL, status: 200 })
+      // The time of a look, not of all looks together.
+      expect(row.latencyMs).toBeLessThanOrEqual(longest)
+    }
     expect(rows.reduce((sum, { promptTokens }) => sum + promptTokens, 0)).toBeGreaterThan(3 * 64)
   })
 })
