@@ -304,6 +304,13 @@ describe('a client is told', () => {
       status: 400,
       param: 'source.url',
     })
+    for (const [type, url] of [
+      ['rtsp', 'rtsp://127.0.0.1:99999/'],
+      ['hls', 'https://exa mple/'],
+    ])
+      expect(await refused({ type, url })).toMatchObject({
+        message: "Invalid 'source.url': expected a host, and a port from 0 to 65535 if any",
+      })
     expect(await refused({ type: 'webrtc', url: 'http://127.0.0.1/whep' })).toMatchObject({
       ...{ status: 400, param: 'source.type', message: expect.stringContaining('MediaMTX') },
     })
@@ -699,6 +706,11 @@ describe('over HLS', () => {
     ['with a header elsewhere', 'not_allowed', { '/live.m3u8': media('#EXT-X-MAP:URI="//169.254.169.254/"') }],
     ['that are encrypted', 'unsupported_codec', { '/live.m3u8': media('#EXT-X-KEY:METHOD=AES-128,URI="key"') }],
     ['that are parts of files', 'unsupported_codec', { '/live.m3u8': media('#EXT-X-BYTERANGE:9@0') }],
+    [
+      'with a header that is part of a file',
+      'unsupported_codec',
+      { '/live.m3u8': media('#EXT-X-MAP:URI="/a",BYTERANGE="9@0"') },
+    ],
     ['that are complete', 'ended', { '/live.m3u8': media('#EXT-X-ENDLIST') }],
     ['in a list without an end', 'unreachable', { '/live.m3u8': endless }],
     ['without an end', 'unreachable', { '/live.m3u8': media(), '/0/a': endless }],

@@ -62,7 +62,10 @@ const PORTS: Readonly<Record<string, number>> = { 'rtsp:': 554, 'rtsps:': 322, '
 export function faultOfUrl(type: CameraType, text: string): string | null {
   const [plain, secure] = PROTOCOLS[type]
   const expected = `expected an address that begins with ${plain}// or ${secure}//`
-  if (!URL.canParse(text)) return expected
+  if (!URL.canParse(text)) {
+    const isScheme = [plain, secure].some((scheme) => text.toLowerCase().startsWith(`${scheme}//`))
+    return isScheme ? 'expected a host, and a port from 0 to 65535 if any' : expected
+  }
   const { protocol, hostname, username, password } = new URL(text)
   if ((protocol !== plain && protocol !== secure) || hostname === '') return expected
   if (username !== '' || password !== '') return 'expected no user name and password; send them as fields of their own'
