@@ -694,6 +694,19 @@ describe('over HLS', () => {
     await isRunning(client, id)
   })
 
+  test('a camera may look for cookies, and redirect to itself', async () => {
+    const start = (response: ServerResponse) => {
+      const { url, headers } = response.req
+      const location = url!.includes('?') ? '../index.m3u8' : '?cookieCheck=1'
+      const isLost = url!.includes('?') && headers.cookie !== 'cookieCheck=1'
+      response.writeHead(isLost ? 403 : 302, { location, 'set-cookie': 'cookieCheck=1; Path=/; HttpOnly' }).end('moved')
+    }
+    await using camera = await HlsCamera.start(long('h264'), 'mpegts', { answers: { '/start/index.m3u8': start } })
+    const client = await newClient()
+    const { id } = await client.made({ source: hls(camera.url.replace('/index', '/start/index')) })
+    await isRunning(client, id)
+  })
+
   const media = (...lines: string[]) =>
     ['#EXTM3U', '#EXT-X-TARGETDURATION:1', ...lines, '#EXTINF:1,', '/0/a', ''].join('\n')
   const endless = (response: ServerResponse) => {
@@ -720,7 +733,12 @@ describe('over HLS', () => {
     [
       'that are redirected',
       'refused',
-      { '/live.m3u8': (response) => response.writeHead(302, { location: '/' }).end() },
+      { '/live.m3u8': (response) => response.writeHead(302, { location: 'http://127.0.0.1:1/' }).end() },
+    ],
+    [
+      'that are redirected for ever',
+      'refused',
+      { '/live.m3u8': (response) => response.writeHead(302, { location: '/live.m3u8' }).end() },
     ],
     ['that are gone', 'refused', { '/live.m3u8': (response) => response.writeHead(410).end() }],
   ] as [string, string, HlsCamera['behaviour']['answers']][])(
