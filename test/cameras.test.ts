@@ -9,6 +9,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import sharp from 'sharp'
 import { afterAll, beforeAll, beforeEach, describe, expect, onTestFinished, test } from 'vitest'
+import { Accounts } from '../src/accounts/accounts.ts'
 import type { ReadQuestion } from '../src/inference/contract/work.ts'
 import { Database } from '../src/storage/database.ts'
 import { eq } from '../src/storage/drizzle.ts'
@@ -221,9 +222,10 @@ describe('a camera', () => {
   })
 
   test('of the configuration is known by its name alone, and is shared', async () => {
-    const client = await newClient(['watch', 'inference'])
+    const { key } = await newKey(database, { scopes: ['watch', 'inference'] })
+    const client = new WatchClient(server, key)
     const list = async () => (await client.cameras()).data
-    const unused = { object: 'camera', status: 'unused', reason: null }
+    const unused = { object: 'camera', status: 'unused', reason: null, message: null }
     expect(await list()).toEqual([
       { name: 'dock-1', ...unused },
       { name: 'hall', ...unused },
@@ -236,6 +238,22 @@ describe('a camera', () => {
     await isRunning(client, (await client.made({ source: { type: 'camera', camera: 'hall' } })).id)
     await expect.poll(list).toMatchObject([{ status: 'delivering' }, { status: 'delivering' }])
     expect(JSON.stringify(await client.find(one.id))).not.toContain('127.0.0.1')
+    const second = await startTestServer({
+      environment: {
+        ...{
+          DATABASE_URL: '',
+          LOOKOUT_DATA_DIR: server.directory,
+          LOOKOUT_WATCHES: '1',
+          LOOKOUT_MODEL_CARD: card.path,
+        },
+        LOOKOUT_CAMERAS: JSON.stringify([{ name: 'hall', url: hall.url }]),
+      },
+    })
+    onTestFinished(() => second.close())
+    const there = new WatchClient(second, key)
+    expect((await there.cameras()).data).toEqual([
+      { name: 'hall', object: 'camera', status: 'delivering', reason: null, message: null },
+    ])
     for (const camera of ['theirs', 'none']) {
       const response = await client.ask('POST', '', { ...WATCH, source: { type: 'camera', camera } })
       expect([response.status, (await errorOf(response)).param]).toEqual([400, 'source.camera'])
@@ -286,6 +304,13 @@ describe('a client is told', () => {
       status: 400,
       param: 'source.url',
     })
+    for (const [type, url] of [
+      ['rtsp', 'rtsp://127.0.0.1:99999/'],
+      ['hls', 'https://exa mple/'],
+    ])
+      expect(await refused({ type, url })).toMatchObject({
+        message: "Invalid 'source.url': expected a host, and a port from 0 to 65535 if any",
+      })
     expect(await refused({ type: 'webrtc', url: 'http://127.0.0.1/whep' })).toMatchObject({
       ...{ status: 400, param: 'source.type', message: expect.stringContaining('MediaMTX') },
     })
@@ -296,6 +321,39 @@ describe('a client is told', () => {
     })
   })
 
+  test('where a camera is if it may say so, else only its host', async () => {
+    await using camera = await RtspCamera.start(video)
+    const { organisation, key } = await newKey(database, { scopes: ['watch', 'admin', 'inference'] })
+    const accounts = new Accounts(database)
+    const { key: other } = await accounts.createKey({ organisation, scopes: ['watch'] })
+    const [client, watcher] = [new WatchClient(server, key), new WatchClient(server, other)]
+    const url = `${camera.url}/user=a_password=wrong-word?token=wrong-word`
+    const { id, source } = await client.made({ source: rtsp(url) })
+    expect(source).toEqual(rtsp(url))
+    await isRunning(client, id)
+    const hidden = rtsp(`rtsp://127.0.0.1:${camera.port}/***`)
+    expect([await watcher.find(id), await jsonOf(await watcher.ask('GET', ''))]).toMatchObject([
+      { source: hidden },
+      { data: [{ source: hidden }] },
+    ])
+    const row = async () => {
+      const [one] = await database.use((queries) =>
+        queries.select().from(tables.watches).where(eq(tables.watches.id, id)),
+      )
+      return one!.settings
+    }
+    expect(await row()).not.toContain('wrong-word')
+    // As earlier versions stored it.
+    const old = { ...JSON.parse(await row()), source: { ...rtsp(url), credentials: null } }
+    await database.use((queries) =>
+      queries
+        .update(tables.watches)
+        .set({ settings: JSON.stringify(old) })
+        .where(eq(tables.watches.id, id)),
+    )
+    expect([(await client.find(id)).source, (await watcher.find(id)).source]).toEqual([rtsp(url), hidden])
+  })
+
   test('that a camera delivers nothing, if it asks', async () => {
     await using camera = await RtspCamera.start(video, { login: { scheme: 'digest', username: 'a', password: 'b' } })
     const client = await newClient()
@@ -304,7 +362,7 @@ describe('a client is told', () => {
     expect(error).toMatchObject({
       status: 400,
       code: 'camera_unreachable',
-      message: expect.stringContaining('unauthorized'),
+      message: expect.stringContaining('unauthorized: The camera refuses the user name or the password'),
     })
     expect(await jsonOf(await client.ask('GET', ''))).toMatchObject({ data: [] })
     const response = await client.ask('POST', '?probe=true', { ...WATCH, source: { ...source, password: 'b' } })
@@ -339,6 +397,7 @@ describe('a camera may', () => {
     const before = Date.now()
     const { id } = await client.made({ source: rtsp(`rtsp://127.0.0.1:${port}/`) })
     await isOffline(client, id, 'refused')
+    expect((await client.find(id)).message).toBe('Nothing listens at the port of the camera')
     const [row] = await database.use((queries) =>
       queries.select().from(tables.watches).where(eq(tables.watches.id, id)),
     )
@@ -425,6 +484,14 @@ describe('a camera may', () => {
     const { id } = await client.made({ source: rtsp(camera.url) })
     await isOffline(client, id, 'refused')
     expect(inside.requests).toEqual([])
+    const message = 'The camera redirects elsewhere, which Lookout does not follow'
+    expect(await client.find(id)).toMatchObject({ message })
+    const told = () =>
+      server.logs.join('').split(`port ${camera.port}, delivers nothing: refused: ${message}`).length - 1
+    // It is tried again, and told once.
+    const tries = camera.requests.length
+    await expect.poll(() => camera.requests.length).toBeGreaterThan(tries + 2)
+    expect(told()).toBe(1)
   })
 
   test('have a name that comes to stand for a forbidden address', async () => {
@@ -452,6 +519,48 @@ describe('a camera may', () => {
     const looks = (counts as { looks: number }).looks
     await expect.poll(async () => ((await client.find(id)).counts as { looks: number }).looks).toBeGreaterThan(looks)
     expect(await lamp(client, id)).toEqual(['watch.event.started'])
+  })
+})
+
+describe('a server with little patience', () => {
+  let hasty: TestServer
+  let accounts: Database
+  beforeAll(async () => {
+    hasty = await startTestServer({
+      environment: {
+        ...{ DATABASE_URL: '', LOOKOUT_WATCHES: '8', LOOKOUT_MODEL_CARD: card.path },
+        LOOKOUT_CAMERA_HOSTS: '127.0.0.1/32',
+      },
+      watches: { beatMs: 20, silenceMs: 1_000 },
+      cameras: {
+        probeMs: 100,
+        times: { silenceMs: 200, firstBackOffMs: 50, longestBackOffMs: 200, unauthorizedMs: 300 },
+      },
+    })
+    accounts = await Database.open({ url: null, directory: `${hasty.directory}/database`, cacheDirectory: '' })
+  })
+  afterAll(async () => {
+    await accounts?.close()
+    await hasty?.close()
+  })
+  const hastyClient = async () =>
+    new WatchClient(hasty, (await newKey(accounts, { scopes: ['watch', 'admin', 'inference'] })).key)
+
+  test('lets a camera that sends at first no key frame deliver, also where a client waits for it', async () => {
+    // The key frame comes after 0.4 seconds, and again each half second.
+    const units = [...video.units.slice(1, 5), video.units[0]!]
+    await using camera = await RtspCamera.start({ ...video, units })
+    const client = await hastyClient()
+    const body = { ...WATCH, source: rtsp(camera.url) }
+    await expect.poll(async () => (await client.ask('POST', '?probe=true', body)).status, { interval: 50 }).toBe(201)
+  })
+
+  test('watches a camera that sends a picture a second', async () => {
+    await using camera = await RtspCamera.start(video, { fps: 1 })
+    const client = await hastyClient()
+    const { id } = await client.made({ source: rtsp(camera.url), fps: 1, decode: 'all' })
+    const frames = async () => ((await client.find(id)).counts as { frames: number } | null)?.frames
+    await expect.poll(frames, { interval: 50 }).toBeGreaterThan(1)
   })
 })
 
@@ -585,6 +694,19 @@ describe('over HLS', () => {
     await isRunning(client, id)
   })
 
+  test('a camera may look for cookies, and redirect to itself', async () => {
+    const start = (response: ServerResponse) => {
+      const { url, headers } = response.req
+      const location = url!.includes('?') ? '../index.m3u8' : '?cookieCheck=1'
+      const isLost = url!.includes('?') && headers.cookie !== 'cookieCheck=1'
+      response.writeHead(isLost ? 403 : 302, { location, 'set-cookie': 'cookieCheck=1; Path=/; HttpOnly' }).end('moved')
+    }
+    await using camera = await HlsCamera.start(long('h264'), 'mpegts', { answers: { '/start/index.m3u8': start } })
+    const client = await newClient()
+    const { id } = await client.made({ source: hls(camera.url.replace('/index', '/start/index')) })
+    await isRunning(client, id)
+  })
+
   const media = (...lines: string[]) =>
     ['#EXTM3U', '#EXT-X-TARGETDURATION:1', ...lines, '#EXTINF:1,', '/0/a', ''].join('\n')
   const endless = (response: ServerResponse) => {
@@ -597,6 +719,11 @@ describe('over HLS', () => {
     ['with a header elsewhere', 'not_allowed', { '/live.m3u8': media('#EXT-X-MAP:URI="//169.254.169.254/"') }],
     ['that are encrypted', 'unsupported_codec', { '/live.m3u8': media('#EXT-X-KEY:METHOD=AES-128,URI="key"') }],
     ['that are parts of files', 'unsupported_codec', { '/live.m3u8': media('#EXT-X-BYTERANGE:9@0') }],
+    [
+      'with a header that is part of a file',
+      'unsupported_codec',
+      { '/live.m3u8': media('#EXT-X-MAP:URI="/a",BYTERANGE="9@0"') },
+    ],
     ['that are complete', 'ended', { '/live.m3u8': media('#EXT-X-ENDLIST') }],
     ['in a list without an end', 'unreachable', { '/live.m3u8': endless }],
     ['without an end', 'unreachable', { '/live.m3u8': media(), '/0/a': endless }],
@@ -606,7 +733,12 @@ describe('over HLS', () => {
     [
       'that are redirected',
       'refused',
-      { '/live.m3u8': (response) => response.writeHead(302, { location: '/' }).end() },
+      { '/live.m3u8': (response) => response.writeHead(302, { location: 'http://127.0.0.1:1/' }).end() },
+    ],
+    [
+      'that are redirected for ever',
+      'refused',
+      { '/live.m3u8': (response) => response.writeHead(302, { location: '/live.m3u8' }).end() },
     ],
     ['that are gone', 'refused', { '/live.m3u8': (response) => response.writeHead(410).end() }],
   ] as [string, string, HlsCamera['behaviour']['answers']][])(

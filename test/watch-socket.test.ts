@@ -205,7 +205,9 @@ describe('a message that cannot be used', () => {
     const { id, client, socket } = await newSocket()
     const errorOf = async (frame: Uint8Array, note?: object) => (await socket.push(frame, note)).error
     await expect.poll(() => errorOf(Buffer.from('not a picture'))).toMatchObject({ param: 'frame' })
-    expect(await errorOf(bright, { type: 'frame', time: 'noon' })).toMatchObject({ param: 'time' })
+    expect(await errorOf(bright, { type: 'frame', time: 'noon' })).toMatchObject({
+      ...{ param: 'time', message: "Invalid 'time': expected a time such as 2027-01-31T12:00:00.5Z" },
+    })
     expect(await errorOf(bright, { type: 'ping' })).toMatchObject({ param: 'type' })
     socket.socket.send('wait, please')
     expect(await errorOf(bright)).toMatchObject({ param: null, message: expect.stringMatching(/JSON object/) })

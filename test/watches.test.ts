@@ -3,6 +3,7 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { type IncomingMessage, request } from 'node:http'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { setTimeout as delay } from 'node:timers/promises'
 import sharp from 'sharp'
 import { afterAll, beforeAll, beforeEach, describe, expect, onTestFinished, test } from 'vitest'
 import { Accounts } from '../src/accounts/accounts.ts'
@@ -493,7 +494,11 @@ describe('watches', () => {
     const noPicture = await client.ask('POST', `/${id}/frames`, Buffer.from('not a picture'))
     expect([noPicture.status, (await errorOf(noPicture)).param]).toEqual([400, 'frame'])
     const noTime = await client.ask('POST', `/${id}/frames`, bright, { 'x-frame-time': 'noon' })
-    expect([noTime.status, (await errorOf(noTime)).param]).toEqual([400, 'x-frame-time'])
+    const { message, param } = await errorOf(noTime)
+    expect([noTime.status, param, message]).toEqual([
+      ...[400, 'x-frame-time'],
+      "Invalid 'x-frame-time': expected a time such as 2027-01-31T12:00:00.5Z",
+    ])
     const noNumber = await client.ask('GET', `/${id}/stream`, undefined, { 'last-event-id': 'x' })
     expect([noNumber.status, (await errorOf(noNumber)).param]).toEqual([400, 'last-event-id'])
   })
@@ -524,12 +529,16 @@ describe('watches', () => {
     const [here, there] = [new WatchClient(server, key), new WatchClient(second, key)]
     const { id } = await here.made()
     let refused: Response
+    let looks: Response
     const push = async () => {
       await here.ask('POST', `/${id}/frames`, bright)
       refused = await there.ask('POST', `/${id}/frames`, bright)
-      return refused.status
+      looks = await there.ask('GET', `/${id}/stream?looks=true`)
+      if (looks.status === 200) await looks.body!.cancel()
+      return [refused.status, looks.status]
     }
-    await expect.poll(push, { interval: 20 }).toBe(503)
+    await expect.poll(push, { interval: 20 }).toEqual([503, 503])
+    expect((await errorOf(looks!)).code).toBe('watch_elsewhere')
     expect(refused!.headers.get('retry-after')).toBe('2')
     expect(await errorOf(refused!)).toMatchObject({
       code: 'watch_elsewhere',
@@ -540,10 +549,15 @@ describe('watches', () => {
       reason: expect.stringMatching(/another server/i),
       counts: null,
     })
+    const frame = await there.ask('GET', `/${id}/frame`)
+    expect([frame.status, (await errorOf(frame)).code]).toEqual([503, 'watch_elsewhere'])
+    const looked = here.stream(id, Number.POSITIVE_INFINITY, '?looks=true')
     // A stream on either server has all events.
     const streamed = here.stream(id, 1, '?after=0')
     await there.look(id, bright)
     await expect.poll(async () => (await here.find(id)).counts, { interval: 20 }).toBeNull()
+    // One for looks ends with them.
+    await looked
     await expect.poll(async () => (await here.ask('POST', `/${id}/frames`, bright)).status).toBe(503)
     const told = await there.events(id)
     expect(told.map(({ data }) => data.seq)).toEqual(told.map((_, i) => i + 1))
@@ -597,8 +611,13 @@ describe('watches', () => {
       .poll(async () => jsonOf(await client.ask('POST', `/${id}/frames?wait=true`, bright)), { interval: 20 })
       .toMatchObject({ dropped: 'late' })
     begins.resolve()
-    answer({ 'Yes.': 0.1, 'No.': 0.9 })
-    for (let looks = 0; looks < 3; looks++) await client.look(id, bright)
+    let longest = 0
+    for (let looks = 0; looks < 3; looks++) {
+      server.engine.script = { begins: delay(200) }
+      const from = performance.now()
+      await client.look(id, bright)
+      longest = Math.max(longest, Math.ceil(performance.now() - from))
+    }
     await client.ask('DELETE', `/${id}`)
     // What was not written yet is written when the server stops.
     await server.service.close()
@@ -607,7 +626,11 @@ describe('watches', () => {
     )
     // A minute of the server may have ended between the looks.
     expect([1, 2]).toContain(rows.length)
-    for (const row of rows) expect(row).toMatchObject({ endpoint: 'watches', model: MODEL, status: 200 })
+    for (const row of rows) {
+      expect(row).toMatchObject({ endpoint: 'watches', model: MODEL, status: 200 })
+      // The time of a look, not of all looks together.
+      expect(row.latencyMs).toBeLessThanOrEqual(longest)
+    }
     expect(rows.reduce((sum, { promptTokens }) => sum + promptTokens, 0)).toBeGreaterThan(3 * 64)
   })
 })

@@ -18,7 +18,7 @@ const MINUTE_MS = 60_000
 
 /**
  * Returns what answers the looks of watches: what answers decisions, with the same checks and costs. The ledger gets one
- * row for each watch and minute.
+ * row for each watch and minute, with how long a look took on average.
  */
 export function watchLooker(options: LookerOptions): { readonly look: Look; close(): void } {
   const minutes = new MinuteLedger(options.ledger)
@@ -101,7 +101,7 @@ function callOf(about: Pick<LookRequest, 'principal'> & Pick<ApiCall, 'closed' |
 /** Adds up what the looks of each watch cost in a minute. */
 class MinuteLedger {
   readonly #ledger: LookerOptions['ledger']
-  readonly #rows = new Map<string, UsageRecord>()
+  readonly #rows = new Map<string, { readonly row: UsageRecord; readonly looks: number }>()
   readonly #timer: NodeJS.Timeout
 
   constructor(ledger: LookerOptions['ledger']) {
@@ -115,11 +115,14 @@ class MinuteLedger {
     const { organisation, key, model, status, finish } = row
     const about = [watch, organisation, key, model, status, finish].join(' ')
     const known = this.#rows.get(about)
-    this.#rows.set(about, known === undefined ? row : sumOf(known, row))
+    const sum = known === undefined ? { row, looks: 1 } : { row: sumOf(known.row, row), looks: known.looks + 1 }
+    this.#rows.set(about, sum)
   }
 
   #write(): void {
-    for (const row of this.#rows.values()) this.#ledger.record(row)
+    for (const { row, looks } of this.#rows.values()) {
+      this.#ledger.record({ ...row, latencyMs: Math.round(row.latencyMs / looks) })
+    }
     this.#rows.clear()
   }
 

@@ -101,6 +101,9 @@ async function run(args: readonly string[]): Promise<void> {
 function cameraOf(given: string, certificate?: string) {
   if (!given.includes('://')) return { type: 'camera', camera: given }
   const url = URL.canParse(given) ? new URL(given) : null
+  if (url === null && /^(?:rtsps?|https?):/i.test(given)) {
+    throw new ConfigError('the address of the camera: expected a host, and a port from 0 to 65535 if any')
+  }
   const type = url && usualCameraType(url)
   if (url === null || type === null) {
     throw new ConfigError(

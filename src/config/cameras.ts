@@ -77,6 +77,9 @@ export function readCameras(
     names.add(name)
     const text = expanded('url')!
     const url = URL.canParse(text) ? new URL(text) : null
+    if (url === null && /^(?:rtsps?|https?):\/\//i.test(text)) {
+      return fail('url', 'expected a host, and a port from 0 to 65535 if any')
+    }
     const usual = url && usualCameraType(url)
     if (
       url === null ||

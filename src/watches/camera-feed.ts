@@ -46,6 +46,11 @@ export class CameraFeed {
     return typeof this.#camera === 'string' ? this.#camera : this.#camera.fault
   }
 
+  /** What more is known of the fault. */
+  get message(): string | null {
+    return typeof this.#camera === 'string' ? null : this.#camera.message
+  }
+
   get isDelivering(): boolean {
     return typeof this.#camera !== 'string' && this.#camera.isDelivering
   }

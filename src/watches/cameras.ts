@@ -1,3 +1,4 @@
+import type { Principal } from '../accounts/principal.ts'
 import { type ApiError, invalidRequest } from '../lib/errors/errors.ts'
 import type { HostResolver } from '../lib/public-address.ts'
 import type { SecretBox } from '../lib/secrets/secret-box.ts'
@@ -23,14 +24,14 @@ export interface ConfiguredCamera extends CameraSource {
 }
 
 export interface CamerasOptions {
-  readonly pool: Pick<CameraPool, 'follow' | 'stateOf'>
+  readonly pool: Pick<CameraPool, 'follow' | 'stateOf' | 'firstPictureMs'>
   readonly configured: readonly ConfiguredCamera[]
   /** Hosts and networks where cameras may be that clients describe. */
   readonly hosts: readonly string[]
   /** Encrypts passwords of such cameras; none is stored where it does not. */
   readonly secrets: SecretBox
   readonly resolve?: HostResolver | undefined
-  /** How long a client waits for the first frame. */
+  /** How long a client waits for the first frame of a camera that has failed for others. */
   readonly probeMs?: number | undefined
 }
 
@@ -45,12 +46,21 @@ export type GivenCamera =
       readonly certificate?: string | undefined
     }
 
+/** A camera as clients are told of it. */
+type ShownCamera = Pick<GivenCamera, 'type'> & {
+  readonly camera?: string
+  readonly url?: string
+  readonly certificate?: string
+}
+
 /** What clients are told of a configured camera: not where it is. */
 export interface CameraReport {
   readonly name: string
   /** Null while no watch of the organisation has it. */
   readonly isDelivering: boolean | null
   readonly fault: CameraFault | null
+  /** What more is known of the fault. */
+  readonly message: string | null
 }
 
 const PROBE_MS = 10_000
@@ -68,8 +78,12 @@ export class Cameras {
   /** The configured cameras that an organisation may have. */
   list(organisation: string): CameraReport[] {
     return this.#options.configured.filter(isOf(organisation)).map((camera) => {
-      const { isDelivering = null, fault = null } = this.#options.pool.stateOf(organisation, camera) ?? {}
-      return { name: camera.name, isDelivering, fault }
+      const {
+        isDelivering = null,
+        fault = null,
+        message = null,
+      } = this.#options.pool.stateOf(organisation, camera) ?? {}
+      return { name: camera.name, isDelivering, fault, message }
     })
   }
 
@@ -99,14 +113,25 @@ export class Cameras {
     }
     await this.#checkPlace(given)
     const record = { type, url, ...(certificate && { certificate }) }
-    if (username === undefined && password === undefined) return { ...record, credentials: null }
     const { secrets } = this.#options
+    const hasLogin = username !== undefined || password !== undefined
+    if (!hasLogin && !secrets.isLocked) return { ...record, credentials: null }
     if (!secrets.isLocked) {
       const needed = 'this server stores no passwords of cameras: its setting LOOKOUT_SECRET is empty'
       throw invalidRequest(`Invalid 'source.password': ${needed}`, ['source', 'password'])
     }
-    const login = JSON.stringify([username ?? null, password ?? null])
-    return { ...record, credentials: secrets.seal(login, contextOf(organisation, url)) }
+    const hidden = hiddenUrl(url)
+    const login = JSON.stringify([username ?? null, password ?? null, url])
+    return { ...record, url: hidden, credentials: secrets.seal(login, contextOf(organisation, hidden)) }
+  }
+
+  /** A camera as clients are told: without its login, and with its whole address only for those who may describe one. */
+  shown(organisation: string, record: CameraRecord, { scopes }: Pick<Principal, 'scopes'>): ShownCamera {
+    if (record.type === 'camera') return record
+    const { type, url, certificate } = record
+    const source = scopes.has('admin') ? this.#sourceOf(organisation, record) : null
+    const known = source === null || typeof source === 'string' ? hiddenUrl(url) : source.url
+    return { type, url: known, ...(certificate && { certificate }) }
   }
 
   async #checkPlace(source: Pick<CameraSource, 'type' | 'url'>): Promise<void> {
@@ -138,8 +163,9 @@ export class Cameras {
     if (credentials === null) return { type, url, username: null, password: null, certificate }
     const login = this.#options.secrets.open(credentials, contextOf(organisation, url))
     if (login === null) return 'unauthorized'
-    const [username, password] = JSON.parse(login) as [string | null, string | null]
-    return { type, url, username, password, certificate }
+    // Earlier versions stored the address as it is.
+    const [username, password, whole = url] = JSON.parse(login) as [string | null, string | null, string?]
+    return { type, url: whole, username, password, certificate }
   }
 
   #configured(organisation: string, name: string): ConfiguredCamera | null {
@@ -165,18 +191,28 @@ export class Cameras {
         if (typeof camera === 'object' && camera.fault !== null) settled.resolve(camera.fault)
       },
     })
-    if (typeof camera === 'string') throw unreachable(camera)
+    if (typeof camera === 'string') throw unreachable(camera, null)
     camera.want()
-    const timer = setTimeout(() => settled.resolve(camera.fault ?? 'silent'), this.#options.probeMs ?? PROBE_MS)
+    // As long as it has not failed, it may still send its first key frame.
+    const { pool, probeMs = PROBE_MS } = this.#options
+    const limitMs = camera.fault === null ? Math.max(probeMs, pool.firstPictureMs) : probeMs
+    const timer = setTimeout(() => settled.resolve(camera.fault ?? 'no_video'), limitMs)
     const leave = () => settled.resolve('silent')
     signal.addEventListener('abort', leave, { once: true })
     const fault = await settled.promise
     clearTimeout(timer)
     signal.removeEventListener('abort', leave)
     if (fault === null) return () => camera.close()
+    const message = camera.fault === null ? 'no key frame has come yet' : camera.message
     camera.close()
-    throw unreachable(fault)
+    throw unreachable(fault, message)
   }
+}
+
+/** An address without its path and query: with many cameras, they hold a login. */
+function hiddenUrl(url: string): string {
+  const { protocol, host, pathname, search } = new URL(url)
+  return /^\/?$/.test(pathname + search) ? url : `${protocol}//${host}/***`
 }
 
 /** What a login belongs to: at another address it cannot be read. */
@@ -188,8 +224,9 @@ function isOf(organisation: string): (camera: ConfiguredCamera) => boolean {
   return ({ organisations }) => organisations?.includes(organisation) ?? true
 }
 
-function unreachable(fault: string): ApiError {
+function unreachable(fault: string, message: string | null): ApiError {
   const advice = "its certificate cannot be verified. 'source.certificate' may be its fingerprint, or any"
-  const reason = fault === 'untrusted' ? `${fault}: ${advice}` : fault
+  const about = fault === 'untrusted' ? advice : message
+  const reason = about === null ? fault : `${fault}: ${about}`
   return invalidRequest(`The camera delivers no frames: ${reason}`, ['source'], { code: 'camera_unreachable' })
 }

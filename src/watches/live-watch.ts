@@ -149,8 +149,9 @@ export class LiveWatch {
 
   report(): WatchReport {
     const { isOffline, suppressed } = this.#events
-    const counted = this.#counts.report(suppressed)
     const fault = this.#camera?.fault ?? null
+    const isFailing = !isOffline && this.#failure !== null
+    const counted = { ...this.#counts.report(suppressed), message: isFailing ? null : (this.#camera?.message ?? null) }
     if (isOffline) return { status: 'offline', reason: fault ?? 'No frames come', ...counted }
     if (this.#failure !== null) return { status: 'waiting', reason: this.#failure.message, ...counted }
     return { status: this.#counts.looks === 0 ? 'starting' : 'running', reason: fault, ...counted }

@@ -7,6 +7,8 @@ export type DropReason = 'busy' | 'late' | 'rate' | 'still'
 export interface WatchReport extends Measured {
   readonly status: 'starting' | 'running' | 'offline' | 'waiting'
   readonly reason: string | null
+  /** What more is known of the reason, where that is a fault of the camera. */
+  readonly message: string | null
 }
 
 interface Measured {

@@ -11,6 +11,7 @@ import { type LookReport, type Picture, type Pushed, type PushedFrame, pushedFra
 import type { WatchReport } from './look-counts.ts'
 import { type HeldWatch, WatchDesk } from './watch-desk.ts'
 import type { WatchMeter } from './watch-meter.ts'
+import type { Watch } from './watches.ts'
 import { DeliveryDesk } from './webhooks/delivery-desk.ts'
 import { WebhookSender } from './webhooks/webhook-sender.ts'
 
@@ -50,6 +51,13 @@ export interface WatchListener {
   /** There are new events, or the watch has changed. */
   onTold(): void
   onLook(look: LookReport): void
+}
+
+/** What only the server has that runs the watch. */
+export function watchElsewhere(message: string): ApiError {
+  return new ApiError(message, {
+    ...{ status: 503, type: 'server_error', code: 'watch_elsewhere', retryAfter: RETRY_SECONDS },
+  })
 }
 
 const LEASE_MS = 15_000
@@ -219,6 +227,7 @@ export class WatchRunner {
     if (await this.#desk.renew(id, watch.progress)) return true
     if (this.#held.get(id) === watch) this.#held.delete(id)
     await watch.close()
+    this.#tell(id)
     return false
   }
 
@@ -253,9 +262,8 @@ export class WatchRunner {
       watch.feed()
       if (await this.#isRenewed(id, watch)) return watch
     }
-    throw new ApiError(
+    throw watchElsewhere(
       'Another server gets the frames of this watch. Send all of them to one: this server takes over when the other has had none for a while',
-      { status: 503, type: 'server_error', code: 'watch_elsewhere', retryAfter: RETRY_SECONDS },
     )
   }
 
@@ -267,6 +275,11 @@ export class WatchRunner {
   /** How a watch goes; null where this server does not run it. */
   report(id: string): WatchReport | null {
     return this.#held.get(id)?.report() ?? null
+  }
+
+  /** Whether another server runs a watch, as far as the database knows. */
+  isElsewhere({ id, isHeld }: Pick<Watch, 'id' | 'isHeld'>): boolean {
+    return isHeld && !this.#held.has(id)
   }
 
   /** The newest frame; null where there is none. */

@@ -3,7 +3,7 @@ import type { EventRule } from './events/event-state.ts'
 import type { Edges } from './watch-region.ts'
 
 /** Where the frames of a watch come from. */
-export type WatchSource = { readonly type: 'push' } | CameraRecord
+type WatchSource = { readonly type: 'push' } | CameraRecord
 
 /** A camera of the configuration, or one that the client has described. */
 export type CameraRecord =

@@ -26,6 +26,8 @@ export interface Watch {
   readonly webhook: WebhookReport | null
   /** Whether some server runs it. */
   readonly isHeld: boolean
+  /** Whether that server counts on further frames of clients. */
+  readonly isFed: boolean
   /** Whether clients have been told that no frames come. */
   readonly isOffline: boolean
 }
@@ -134,6 +136,19 @@ export class Watches {
         .limit(limit + 1),
     )
     return { watches: rows.slice(0, limit).map(toWatch), hasMore: rows.length > limit }
+  }
+
+  /** The cameras of the configuration that watches of the organisation have on some server, and whether frames come. */
+  async heldCameras(organisation: string): Promise<ReadonlyMap<string, boolean>> {
+    const rows = await this.#database.use((queries) =>
+      shown(queries).where(and(isOwned(organisation), sql`${watches.leasedUntil} > now()`)),
+    )
+    const held = new Map<string, boolean>()
+    for (const { settings, isOffline } of rows.map(toWatch)) {
+      const { source } = settings
+      if (source.type === 'camera') held.set(source.camera, !isOffline || held.get(source.camera) === true)
+    }
+    return held
   }
 
   /**
@@ -273,11 +288,12 @@ function shown(queries: Queries) {
     webhook: watchWebhooks,
     pending: sql<number>`(select count(*)::float8 from watch_deliveries where watch_id = ${watches.id})`,
     isHeld: sql<boolean>`coalesce(${watches.leasedUntil} > now(), false)`,
+    isFed: sql<boolean>`coalesce(${watches.fedUntil} > now(), false)`,
   }
   return queries.select(columns).from(watches).leftJoin(watchWebhooks, eq(watchWebhooks.watchId, watches.id))
 }
 
-function toWatch({ row, webhook, pending, isHeld }: Awaited<ReturnType<typeof shown>>[number]): Watch {
+function toWatch({ row, webhook, pending, isHeld, isFed }: Awaited<ReturnType<typeof shown>>[number]): Watch {
   const { id, createdAt, paused, seq } = row
   const settings: WatchSettings = JSON.parse(row.settings)
   const isOffline = readMemory(row.memory, [], { at: 0, time: 0 }).offlineSince !== null
@@ -288,5 +304,5 @@ function toWatch({ row, webhook, pending, isHeld }: Awaited<ReturnType<typeof sh
     pending: webhook.endedAt === null ? pending : 0,
     lastError: webhook.error,
   }
-  return { id, createdAt, settings, paused, seq, webhook: hook, isHeld, isOffline }
+  return { id, createdAt, settings, paused, seq, webhook: hook, isHeld, isFed, isOffline }
 }

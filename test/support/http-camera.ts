@@ -16,6 +16,7 @@ export interface HttpCameraBehaviour {
   closes: boolean
   /** Says nothing, with open connections. */
   hangs: boolean
+  /** Where all requests but those for it are sent. */
   redirect: string | null
 }
 
@@ -66,7 +67,7 @@ export class HttpCamera {
     const challenge = this.#check.challenge(login, 'GET', request.headers.authorization)
     response.shouldKeepAlive = !closes
     if (challenge !== null) response.writeHead(401, { 'www-authenticate': challenge }).end()
-    else if (redirect !== null) response.writeHead(302, { location: redirect }).end()
+    else if (redirect !== null && request.url !== redirect) response.writeHead(302, { location: redirect }).end()
     else if (request.url === '/stream') this.#stream(response)
     else {
       const picture = pictures[this.#shots++ % pictures.length]!

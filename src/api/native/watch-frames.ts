@@ -63,5 +63,5 @@ function frameTime(header: string | string[] | undefined): Date | null {
   if (header === undefined) return null
   const time = dateTime.safeParse(header)
   if (time.success) return new Date(time.data)
-  throw invalidRequest(`Invalid '${FRAME_TIME}': expected a time such as 2027-01-31T12:00:00.5Z`, FRAME_TIME)
+  throw invalidRequest(`Invalid '${FRAME_TIME}': ${time.error.issues[0]!.message}`, FRAME_TIME)
 }

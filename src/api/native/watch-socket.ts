@@ -60,7 +60,7 @@ export async function openWatchSocket(
   const leave = () => socket.close(GOING_AWAY, 'The server is shutting down')
   draining.addEventListener('abort', leave)
   try {
-    await sendEvents(socket, request, { ...followed, closed: call.closed }, options)
+    await sendEvents(socket, request, { ...followed, closed: call.closed, endsElsewhere: false }, options)
   } finally {
     draining.removeEventListener('abort', leave)
     if (draining.aborted) leave()

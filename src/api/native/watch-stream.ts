@@ -1,6 +1,6 @@
 import type { FastifyRequest } from 'fastify'
 import { withTimeout } from '../../lib/with-timeout.ts'
-import type { WatchRunner } from '../../watches/watch-runner.ts'
+import { type WatchRunner, watchElsewhere } from '../../watches/watch-runner.ts'
 import type { Watch, Watches } from '../../watches/watches.ts'
 import type { ApiCall } from '../http/api-call.ts'
 import { EVENTS, type Framing } from '../http/connection/response-stream.ts'
@@ -47,7 +47,10 @@ export function followedBy({ query, headers }: FastifyRequest, { seq }: Watch): 
   return { looks: queryBoolean(query, 'looks'), after: queryNumber(headers, LAST_EVENT, numbers) ?? after ?? seq }
 }
 
-/** Sends the events of a watch to an event stream, until the client leaves. */
+/**
+ * Sends the events of a watch to an event stream, until the client leaves, or looks are made on another server that it asks for.
+ * @throws ApiError 503 where they are made there already.
+ */
 export async function streamEvents(
   watch: Watch,
   request: FastifyRequest,
@@ -55,9 +58,12 @@ export async function streamEvents(
   options: WatchStreamOptions,
 ): Promise<undefined> {
   const followed = followedBy(request, watch)
+  // A watch without frames is taken over when they come here.
+  const isTaken = options.watchRunner.isElsewhere(watch) && (watch.settings.source.type !== 'push' || watch.isFed)
+  if (followed.looks && isTaken) throw watchElsewhere('Another server runs this watch, and has its looks')
   const stream = call.openStream(NUMBERED, options.keepAliveMs)
   try {
-    await sendEvents(stream, request, { ...followed, closed: call.closed }, options)
+    await sendEvents(stream, request, { ...followed, closed: call.closed, endsElsewhere: followed.looks }, options)
   } finally {
     stream.end()
   }
@@ -67,16 +73,18 @@ export async function streamEvents(
 /**
  * Sends the events of the watch as they are stored, in the order of their numbers, until the client leaves, the watch is
  * deleted, or no new requests are accepted.
+ * @param endsElsewhere whether it ends when another server takes the watch.
  */
 export async function sendEvents(
   sink: EventSink,
   request: FastifyRequest,
-  { after, looks, closed }: Followed & Pick<ApiCall, 'closed'>,
+  { after, looks, closed, endsElsewhere }: Followed & Pick<ApiCall, 'closed'> & { readonly endsElsewhere: boolean },
   { watches, watchRunner, draining }: WatchStreamOptions,
 ): Promise<void> {
   const [organisation, id] = keyOf(request)
   const over = AbortSignal.any([closed, draining])
   let last = after
+  let wasHere = false
   let woken = Promise.withResolvers<void>()
   const unfollow = watchRunner.follow(id, {
     onTold: () => woken.resolve(),
@@ -98,7 +106,7 @@ export async function sendEvents(
     unfollow()
   }
 
-  /** @returns the number of the last event; null when the watch is deleted and all its events are sent. */
+  /** @returns the number of the last event; null when all are sent, and the watch is deleted or elsewhere. */
   async function sendAfter(after: number): Promise<number | null> {
     // The database may be away for a while: the stream waits for it.
     const rows = await watches.events(id, { after, limit: EVENTS_AT_ONCE }).catch(() => [])
@@ -106,11 +114,15 @@ export async function sendEvents(
       sink.send(body, String(seq))
       await sink.full
     }
-    return rows.at(-1)?.seq ?? ((await isKnown()) ? after : null)
+    return rows.at(-1)?.seq ?? ((await isOver()) ? null : after)
   }
 
-  async function isKnown(): Promise<boolean> {
+  async function isOver(): Promise<boolean> {
     const found = await watches.find(organisation, id).catch(() => undefined)
-    return found !== null
+    if (!found) return found === null
+    const isElsewhere = watchRunner.isElsewhere(found)
+    const isLost = endsElsewhere && wasHere && isElsewhere
+    wasHere = !isElsewhere
+    return isLost
   }
 }

@@ -3,8 +3,8 @@ import { checkDecisions } from '../../conversation/call/capability-checks.ts'
 import { ApiError, invalidRequest, serviceUnavailable } from '../../lib/errors/errors.ts'
 import type { Cameras } from '../../watches/cameras.ts'
 import type { WatchReport } from '../../watches/look-counts.ts'
-import type { WatchRunner } from '../../watches/watch-runner.ts'
-import { askedOf, clipOf, keepMsOf, type WatchSettings, type WatchSource } from '../../watches/watch-settings.ts'
+import { type WatchRunner, watchElsewhere } from '../../watches/watch-runner.ts'
+import { askedOf, clipOf, keepMsOf, type WatchSettings } from '../../watches/watch-settings.ts'
 import { isWatchId, type MadeWatch, type Watch } from '../../watches/watches.ts'
 import type { WebhookReport, WebhookSettings } from '../../watches/webhooks/webhook.ts'
 import { principalOf, requireScope } from '../http/access/auth.ts'
@@ -52,7 +52,7 @@ export function addWatches(app: FastifyInstance, options: WatchesApiOptions): vo
   const unlimited = { scope: 'watch' } as const
   addEndpoint(app, {
     ...{ ...shared, url: '/v1/cameras' },
-    handlers: { GET: served(async (request, _, running) => cameraList(request, running)) },
+    handlers: { GET: served((request, _, running) => cameraList(request, running)) },
   })
   const at = '/v1/watches/:watch_id'
   addEndpoint(app, {
@@ -69,7 +69,7 @@ export function addWatches(app: FastifyInstance, options: WatchesApiOptions): vo
   addEndpoint(app, {
     ...{ ...shared, url: at, bucket: { PATCH: 'watches', DELETE: 'watches' } },
     handlers: {
-      GET: served(async (request, _, running) => toBody(await foundWatch(request, running), running)),
+      GET: served(async (request, _, running) => toBody(await foundWatch(request, running), request, running)),
       PATCH: served((request, reply, running) => change(callOf(request, reply), request, running)),
       DELETE: served((request, _, running) => remove(request, running)),
     },
@@ -82,7 +82,7 @@ export function addWatches(app: FastifyInstance, options: WatchesApiOptions): vo
       request.raw.resume()
       const watch = found(await running.watches.pause(...keyOf(request), paused), request)
       await running.watchRunner.refresh()
-      return toBody(watch, running)
+      return toBody(watch, request, running)
     })
     addEndpoint(app, { ...shared, url: `${at}/${action}`, handlers: { POST: handle } })
   }
@@ -145,7 +145,7 @@ async function create(call: ApiCall, request: FastifyRequest, running: Running):
   try {
     const made = await running.watches.create(call.principal, settings, webhook)
     await running.watchRunner.refresh()
-    return toMadeBody(made, running)
+    return toMadeBody(made, request, running)
   } finally {
     leave()
   }
@@ -159,7 +159,7 @@ async function list(request: FastifyRequest, running: Running): Promise<WatchLis
   const limit = queryNumber(request.query, 'limit', { min: 1, max: MAX_PAGE }) ?? DEFAULT_PAGE
   const page = await running.watches.list(principalOf(request).organisation, { after: after ?? null, limit })
   return toPage(
-    page.watches.map((watch) => toBody(watch, running)),
+    page.watches.map((watch) => toBody(watch, request, running)),
     page.hasMore,
     null,
   )
@@ -176,7 +176,7 @@ async function change(call: ApiCall, request: FastifyRequest, running: Running):
   const made = await running.watches.change(...keyOf(request), changed, webhook)
   if (made === null) throw noSuchWatch(keyOf(request)[1])
   await running.watchRunner.refresh()
-  return toMadeBody(made, running)
+  return toMadeBody(made, request, running)
 }
 
 async function remove(request: FastifyRequest, running: Running) {
@@ -221,11 +221,15 @@ async function checkModel({ model: id, questions }: WatchSettings, { models }: R
   }
 }
 
-function cameraList(request: FastifyRequest, { cameras }: Running): CameraListBody {
-  const listed = cameras.list(principalOf(request).organisation)
-  const data = listed.map(({ name, isDelivering, fault }): CameraListBody['data'][number] => {
-    const status = isDelivering === null ? 'unused' : isDelivering ? 'delivering' : 'offline'
-    return { name, object: 'camera', status, reason: fault }
+async function cameraList(request: FastifyRequest, { cameras, watches }: Running): Promise<CameraListBody> {
+  const { organisation } = principalOf(request)
+  const listed = cameras.list(organisation)
+  const isUnused = listed.some(({ isDelivering }) => isDelivering === null)
+  const elsewhere = isUnused ? await watches.heldCameras(organisation) : null
+  const data = listed.map(({ name, isDelivering, fault, message }): CameraListBody['data'][number] => {
+    const delivers = isDelivering ?? elsewhere?.get(name)
+    const status = delivers === undefined ? 'unused' : delivers ? 'delivering' : 'offline'
+    return { name, object: 'camera', status, reason: fault, message }
   })
   return { object: 'list', data }
 }
@@ -252,16 +256,18 @@ async function eventFile(kind: 'frame' | 'clip', request: FastifyRequest, reply:
 }
 
 async function newestFrame(request: FastifyRequest, reply: FastifyReply, running: Running): Promise<Buffer> {
-  const { id } = await foundWatch(request, running)
-  const newest = await running.watchRunner.newest(id)
+  const watch = await foundWatch(request, running)
+  const newest = await running.watchRunner.newest(watch.id)
   if (newest === null) {
+    if (running.watchRunner.isElsewhere(watch))
+      throw watchElsewhere('Another server runs this watch, and has its frames')
     throw invalidRequest('The watch has no frame yet, or its newest one was too large to keep', null, { status: 404 })
   }
   reply.type(newest.contentType).header('cache-control', 'no-store')
   return Buffer.from(newest.bytes)
 }
 
-const NOT_RUNNING = { counts: null, looked_fps: 0, lag_ms: null } as const
+const NOT_RUNNING = { message: null, counts: null, looked_fps: 0, lag_ms: null } as const
 /** The clip of watches that were stored before there were clips. */
 const NO_CLIP = { before_seconds: 0, after_seconds: 0 }
 const NO_SERVER = 'No server runs it now: one with a free place (LOOKOUT_WATCHES) takes it within seconds'
@@ -276,16 +282,21 @@ function reportOf({ paused, isHeld, isOffline }: Watch): Report {
   return { ...NOT_RUNNING, status: isOffline ? 'offline' : 'running', reason: ELSEWHERE }
 }
 
-function toBody(watch: Watch, { watchRunner }: Running): WatchBody {
+function toBody(watch: Watch, request: FastifyRequest, { watchRunner, cameras }: Running): WatchBody {
   const { id, createdAt, settings, paused, seq, webhook } = watch
   const report: Report = (paused ? null : watchRunner.report(id)) ?? reportOf(watch)
+  const principal = principalOf(request)
+  const source =
+    settings.source.type === 'push'
+      ? settings.source
+      : cameras.shown(principal.organisation, settings.source, principal)
   const { model, name, fps, decode = 'auto', motion, region = null, questions, record, keep_days, metadata } = settings
   return {
     ...{ id, object: 'watch', created_at: Math.floor(createdAt.getTime() / 1000) },
     ...{
       model,
       name,
-      source: toSourceBody(settings.source),
+      source,
       fps,
       decode,
       motion,
@@ -299,18 +310,11 @@ function toBody(watch: Watch, { watchRunner }: Running): WatchBody {
   }
 }
 
-/** Without what it takes to log in. */
-function toSourceBody(source: WatchSource): WatchBody['source'] {
-  if (!('url' in source)) return source
-  const { type, url, certificate } = source
-  return { type, url, ...(certificate && { certificate }) }
-}
-
 function toWebhookBody({ url, types, status, pending, lastError }: WebhookReport): NonNullable<WatchBody['webhook']> {
   return { url, types: [...types], status, pending, last_error: lastError }
 }
 
-function toMadeBody({ watch, secret }: MadeWatch, running: Running): WatchBody {
-  const body = toBody(watch, running)
+function toMadeBody({ watch, secret }: MadeWatch, request: FastifyRequest, running: Running): WatchBody {
+  const body = toBody(watch, request, running)
   return secret === null ? body : { ...body, webhook: body.webhook && { ...body.webhook, secret } }
 }

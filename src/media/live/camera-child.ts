@@ -7,7 +7,7 @@ import type { GridRegion } from '../coordinates.ts'
 import type { ImageTarget } from '../image-detail.ts'
 import type { RgbImage, Size } from '../pixels.ts'
 import { spawnConfined } from '../sandbox/confined-process.ts'
-import type { CameraFault, Pace } from './camera-source.ts'
+import type { CameraLoss, Pace } from './camera-source.ts'
 import { LiveClip } from './live-clip.ts'
 import { type FrameHolder, LiveFrame } from './live-frame.ts'
 import type {
@@ -44,8 +44,8 @@ export interface CameraListener {
   onFrame(follower: number, arrived: ArrivedFrame): void
   /** It wants another connection: see `attach`. */
   onAgain(): void
-  /** @param fault null when the process has ended. */
-  onLost(fault: CameraFault | null): void
+  /** @param loss null when the process has ended. */
+  onLost(loss: CameraLoss | null): void
 }
 
 /** A clip that is being recorded. */
@@ -248,7 +248,7 @@ export class CameraChild implements FrameHolder {
     else if (event.type === 'lost') {
       const listener = this.#cameras.get(event.camera)
       this.#cameras.delete(event.camera)
-      listener?.onLost(event.fault)
+      listener?.onLost({ fault: event.fault, message: textOf(event.message) })
     }
   }
 
@@ -278,6 +278,14 @@ function countsOf(received: Received): Received {
   const count = (value: unknown) => (Number.isSafeInteger(value) ? Math.max(0, value as number) : 0)
   const { bytes, frames, pictures } = received
   return { bytes: count(bytes), frames: count(frames), pictures: count(pictures) }
+}
+
+const LONGEST_MESSAGE = 200
+
+function textOf(message: unknown): string {
+  return String(message)
+    .slice(0, LONGEST_MESSAGE)
+    .replaceAll(/\p{Cc}/gu, ' ')
 }
 
 function ended(): Error {

@@ -4,7 +4,7 @@ import type { HostResolver } from '../../lib/public-address.ts'
 import type { ArrivedFrame, CameraChild, Recording } from './camera-child.ts'
 import { DialError, dial } from './camera-dial.ts'
 import type { CameraHosts } from './camera-hosts.ts'
-import type { CameraFault, CameraSource, Pace } from './camera-source.ts'
+import { type CameraFault, type CameraLoss, type CameraSource, type Pace, placeOf } from './camera-source.ts'
 import type { ClipSpan, Received } from './protocol.ts'
 
 /** How long cameras may say nothing, and how soon they are tried again. */
@@ -28,6 +28,7 @@ export interface ConnectionOptions {
   readonly process: () => CameraChild
   readonly onUnused: () => void
   readonly meter: CameraMeter | null
+  readonly warn: ((message: string) => void) | undefined
 }
 
 /** Measures what all cameras do. */
@@ -50,7 +51,7 @@ export interface Follower {
 
 interface Attempt {
   /** Null where its process has ended. */
-  readonly loss: CameraFault | null
+  readonly loss: CameraLoss | null
   /** For how long it has delivered; null for not at all. */
   readonly deliveredMs: number | null
 }
@@ -75,7 +76,7 @@ export class CameraConnection {
   readonly #ended: Promise<void>
   #open: Open | null = null
   #numbers = 0
-  #fault: CameraFault | null = null
+  #loss: CameraLoss | null = null
   #isDelivering = false
 
   constructor(options: ConnectionOptions) {
@@ -90,7 +91,12 @@ export class CameraConnection {
 
   /** Why they do not; null while they do, and before that is known. */
   get fault(): CameraFault | null {
-    return this.#fault
+    return this.#loss?.fault ?? null
+  }
+
+  /** What more is known of the fault. */
+  get message(): string | null {
+    return this.#loss?.message ?? null
   }
 
   follow(follower: Follower): number {
@@ -148,7 +154,7 @@ export class CameraConnection {
       failures = deliveredMs !== null && deliveredMs >= GOOD_MS ? 1 : failures + 1
       this.#note(false, loss)
       const waitMs = Math.min(times.longestBackOffMs, times.firstBackOffMs * 2 ** Math.min(failures - 1, 30))
-      const leastMs = loss === 'unauthorized' ? times.unauthorizedMs : 0
+      const leastMs = loss?.fault === 'unauthorized' ? times.unauthorizedMs : 0
       await this.#wait(Math.max(waitMs * (1 - JITTER * Math.random()), leastMs))
     }
   }
@@ -168,7 +174,7 @@ export class CameraConnection {
     try {
       socket = await this.#dial()
     } catch (error) {
-      return { loss: faultOf(error), deliveredMs: null }
+      return { loss: lossOf(error), deliveredMs: null }
     }
     try {
       return await this.#speak(socket)
@@ -182,7 +188,7 @@ export class CameraConnection {
   async #speak(socket: Socket): Promise<Attempt> {
     const { source, times } = this.#options
     const child = this.#options.process()
-    const lost = Promise.withResolvers<CameraFault | null>()
+    const lost = Promise.withResolvers<CameraLoss | null>()
     const stop = () => lost.resolve(null)
     this.#closing.signal.addEventListener('abort', stop, { once: true })
     let since: number | null = null
@@ -213,7 +219,7 @@ export class CameraConnection {
   }
 
   /** Makes the connection that the open camera wants. */
-  async #attach(onLost: (fault: CameraFault | null) => void): Promise<void> {
+  async #attach(onLost: (loss: CameraLoss | null) => void): Promise<void> {
     const open = this.#open!
     try {
       const socket = await this.#dial()
@@ -221,21 +227,26 @@ export class CameraConnection {
       else socket.destroy()
     } catch (error) {
       if (this.#open === open) open.child.close(open.camera)
-      onLost(faultOf(error))
+      onLost(lossOf(error))
     }
   }
 
-  #note(isDelivering: boolean, fault: CameraFault | null): void {
-    const { meter } = this.#options
-    if (!isDelivering) meter?.cameraFailed(fault ?? 'process')
+  #note(isDelivering: boolean, loss: CameraLoss | null): void {
+    const { meter, source, warn } = this.#options
+    if (!isDelivering) meter?.cameraFailed(loss?.fault ?? 'process')
     else if (!this.#isDelivering) meter?.cameraConnected()
     this.#isDelivering = isDelivering
-    this.#fault = fault
+    const known = this.#loss
+    this.#loss = loss
+    if (loss !== null && (loss.fault !== known?.fault || loss.message !== known.message)) {
+      const { host, port } = placeOf(source)
+      warn?.(`A camera at ${host}, port ${port}, delivers nothing: ${loss.fault}: ${loss.message}`)
+    }
     for (const follower of this.#followers.values()) follower.onState()
   }
 }
 
 /** Why no connection was made; null where it was not to be made. */
-function faultOf(error: unknown): CameraFault | null {
-  return error instanceof DialError ? error.fault : null
+function lossOf(error: unknown): CameraLoss | null {
+  return error instanceof DialError ? error : null
 }

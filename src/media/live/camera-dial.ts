@@ -2,7 +2,7 @@ import { lookup as resolveHost } from 'node:dns'
 import { connect, type Socket } from 'node:net'
 import { ForbiddenAddress, guardedLookup, type HostResolver } from '../../lib/public-address.ts'
 import type { CameraHosts } from './camera-hosts.ts'
-import { type CameraFault, type CameraSource, placeOf } from './camera-source.ts'
+import { type CameraFault, type CameraLoss, type CameraSource, placeOf } from './camera-source.ts'
 
 export interface Dialling {
   /** Where it may connect to; null for anywhere. */
@@ -15,13 +15,18 @@ export interface Dialling {
 export class DialError extends Error {
   readonly fault: CameraFault
 
-  constructor(fault: CameraFault) {
-    super(fault)
+  constructor({ fault, message }: CameraLoss) {
+    super(message)
     this.fault = fault
   }
 }
 
-const CONNECT_MS = 10_000
+const NOT_ALLOWED: CameraLoss = {
+  fault: 'not_allowed',
+  message: 'The setting LOOKOUT_CAMERA_HOSTS does not name the address of the camera',
+}
+
+export const CONNECT_MS = 10_000
 
 /**
  * Connects to a camera, at the address that was checked. Nothing is read from the socket.
@@ -31,7 +36,7 @@ export async function dial(source: CameraSource, { hosts, resolve, signal }: Dia
   const { host, port } = placeOf(source)
   const allowed = hosts?.allows(host, port) ?? true
   if (hosts === null || allowed === true) return connected(host, port, resolve && lookupOf(() => true, resolve), signal)
-  if (allowed === false) throw new DialError('not_allowed')
+  if (allowed === false) throw new DialError(NOT_ALLOWED)
   return connected(
     host,
     port,
@@ -77,14 +82,17 @@ async function connected(
     return socket
   } catch (error) {
     signal.throwIfAborted()
-    throw new DialError(faultOf(error as NodeJS.ErrnoException))
+    throw new DialError(lossOf(error as NodeJS.ErrnoException))
   } finally {
     clearTimeout(timer)
     signal.removeEventListener('abort', stop)
   }
 }
 
-function faultOf(error: NodeJS.ErrnoException): CameraFault {
-  if (error instanceof ForbiddenAddress) return 'not_allowed'
-  return error.code === 'ECONNREFUSED' ? 'refused' : 'unreachable'
+function lossOf(error: NodeJS.ErrnoException): CameraLoss {
+  if (error instanceof ForbiddenAddress) return NOT_ALLOWED
+  if (error.code === 'ECONNREFUSED') return { fault: 'refused', message: 'Nothing listens at the port of the camera' }
+  const isUnknown = error.code === 'ENOTFOUND' || error.code === 'EAI_AGAIN'
+  const message = isUnknown ? 'The name of the camera’s host is not known' : 'The camera’s host takes no connection'
+  return { fault: 'unreachable', message }
 }

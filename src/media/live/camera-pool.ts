@@ -3,8 +3,9 @@ import type { HostResolver } from '../../lib/public-address.ts'
 import { chooseSandbox, type SandboxMode } from '../sandbox/choice.ts'
 import { CameraChild, PROGRAM, type Recording } from './camera-child.ts'
 import { CameraConnection, type CameraMeter, type CameraTimes, type Follower } from './camera-connection.ts'
+import { CONNECT_MS } from './camera-dial.ts'
 import type { CameraHosts } from './camera-hosts.ts'
-import type { CameraFault, CameraSource } from './camera-source.ts'
+import { type CameraFault, type CameraSource, FIRST_PICTURE } from './camera-source.ts'
 import type { ClipSpan } from './protocol.ts'
 
 export interface CameraPoolOptions {
@@ -24,6 +25,8 @@ export interface FollowedCamera {
   readonly isDelivering: boolean
   /** Why they do not; null while they do, and before that is known. */
   readonly fault: CameraFault | null
+  /** What more is known of the fault. */
+  readonly message: string | null
   /** Takes one frame: the newest one, as soon as it is due. */
   want(): void
   /** From now on at another pace. */
@@ -93,6 +96,9 @@ export class CameraPool {
       get fault() {
         return connection.fault
       },
+      get message() {
+        return connection.message
+      },
       want: () => connection.want(number),
       change: (changed) => connection.change(number, changed),
       newest: () => connection.newest(),
@@ -102,13 +108,21 @@ export class CameraPool {
   }
 
   /** How a camera goes; null while the organisation has no follower of it. */
-  stateOf(organisation: string, source: CameraSource): Pick<FollowedCamera, 'isDelivering' | 'fault'> | null {
+  stateOf(
+    organisation: string,
+    source: CameraSource,
+  ): Pick<FollowedCamera, 'isDelivering' | 'fault' | 'message'> | null {
     return this.#cameras.get(keyOf(organisation, source))?.connection ?? null
   }
 
   /** Whether each camera that somebody follows delivers. */
   get states(): readonly ('delivering' | 'offline')[] {
     return [...this.#cameras.values()].map(({ connection }) => (connection.isDelivering ? 'delivering' : 'offline'))
+  }
+
+  /** How long the first picture of a camera may take, before it is tried again. */
+  get firstPictureMs(): number {
+    return CONNECT_MS + FIRST_PICTURE * (this.#options.times?.silenceMs ?? TIMES.silenceMs)
   }
 
   async close(): Promise<void> {
@@ -120,9 +134,9 @@ export class CameraPool {
   }
 
   #add(key: string, organisation: string, source: CameraSource, hosts: CameraHosts | null): Known {
-    const { resolve, times, meter = null } = this.#options
+    const { resolve, times, meter = null, warn } = this.#options
     const connection = new CameraConnection({
-      ...{ source, hosts, resolve, times: { ...TIMES, ...times }, meter },
+      ...{ source, hosts, resolve, times: { ...TIMES, ...times }, meter, warn },
       process: () => this.#childFor(known),
       onUnused: () => {
         this.#cameras.delete(key)

@@ -16,6 +16,12 @@ export const CAMERA_FAULTS = [
 ] as const
 export type CameraFault = (typeof CAMERA_FAULTS)[number]
 
+/** Why a camera delivers nothing, and what more is known of it: a sentence without addresses and credentials. */
+export interface CameraLoss {
+  readonly fault: CameraFault
+  readonly message: string
+}
+
 /** A camera, and what it takes to log in. */
 export interface CameraSource {
   readonly type: CameraType
@@ -26,6 +32,9 @@ export interface CameraSource {
   /** Which certificates are trusted, as `certificateRule` says. */
   readonly certificate: string
 }
+
+/** The first picture may take this many times as long as silence: it comes with the next key frame. */
+export const FIRST_PICTURE = 6
 
 /** Which frames are decoded: all, key frames alone, or those alone where they come at least as often as they are wanted. */
 export const DECODES = ['auto', 'all', 'key_frames'] as const
@@ -53,7 +62,10 @@ const PORTS: Readonly<Record<string, number>> = { 'rtsp:': 554, 'rtsps:': 322, '
 export function faultOfUrl(type: CameraType, text: string): string | null {
   const [plain, secure] = PROTOCOLS[type]
   const expected = `expected an address that begins with ${plain}// or ${secure}//`
-  if (!URL.canParse(text)) return expected
+  if (!URL.canParse(text)) {
+    const isScheme = [plain, secure].some((scheme) => text.toLowerCase().startsWith(`${scheme}//`))
+    return isScheme ? 'expected a host, and a port from 0 to 65535 if any' : expected
+  }
   const { protocol, hostname, username, password } = new URL(text)
   if ((protocol !== plain && protocol !== secure) || hostname === '') return expected
   if (username !== '' || password !== '') return 'expected no user name and password; send them as fields of their own'

@@ -1,7 +1,7 @@
 import type { GridRegion } from '../coordinates.ts'
 import type { ImageTarget } from '../image-detail.ts'
 import type { RgbImage, Size } from '../pixels.ts'
-import type { CameraFault, CameraSource, Pace } from './camera-source.ts'
+import type { CameraLoss, CameraSource, Pace } from './camera-source.ts'
 
 /** What a camera process is told. Cameras, followers, frames and questions have numbers; no number is used twice. */
 export type CameraMessage =
@@ -52,7 +52,7 @@ export type CameraEvent =
   /** A camera wants another connection. Its socket is closed. */
   | { readonly type: 'again'; readonly camera: number }
   /** A camera has ended, or what it sent cannot be used. Its socket is closed. */
-  | { readonly type: 'lost'; readonly camera: number; readonly fault: CameraFault }
+  | ({ readonly type: 'lost'; readonly camera: number } & CameraLoss)
   /** Null for what is not there any more. */
   | { readonly type: 'answer'; readonly question: number; readonly value: CameraAnswer }
 

@@ -59,7 +59,7 @@ export const WATCH_PATHS = operations({
     tag: 'watches',
     summary: 'Register standing questions; needs a key of scope `watch`, and `admin` for a camera by its address',
     parameters: [
-      query('probe', 'Whether to wait for the first frame of the camera, for 10 seconds.', {
+      query('probe', 'Whether to wait for the first frame of the camera, up to 40 seconds.', {
         type: 'boolean',
         default: false,
       }),

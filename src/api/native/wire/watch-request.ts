@@ -18,7 +18,7 @@ const LONGEST_URL = 2_048
 const LONGEST_CLIP_SECONDS = 30
 
 /** When a frame was taken. */
-export const dateTime = z.iso.datetime({ offset: true })
+export const dateTime = z.iso.datetime({ offset: true, error: 'expected a time such as 2027-01-31T12:00:00.5Z' })
 export const share = z.number().min(0).max(1)
 const RULE = { above: 0.7, below: 0.4, for_seconds: 2, clear_seconds: 5, cooldown_seconds: 0 }
 const rule = {

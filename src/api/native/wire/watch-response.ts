@@ -27,7 +27,7 @@ export const watch = responses.object('Watch', {
   source: responses.object('GivenWatchSource', {
     type: z.enum(['push', 'camera', ...CAMERA_TYPES]),
     camera: z.string().optional(),
-    url: z.string().optional(),
+    url: z.string().optional().describe('Keys without the scope `admin` get only its host.'),
     certificate: z.string().optional(),
   }),
   fps: z.number(),
@@ -54,6 +54,7 @@ export const watch = responses.object('Watch', {
     .nullable(),
   status: z.enum(['starting', 'running', 'paused', 'offline', 'waiting']),
   reason: z.string().nullable().describe('Why it does not run.'),
+  message: z.string().nullable().describe('What more is known, where the camera delivers nothing.'),
   last_seq: number.describe('The number of its last event; 0 before the first one.'),
   counts: counts.nullable().describe('Since the server started to run it; null while it does not.'),
   looked_fps: z.number().min(0),
@@ -66,8 +67,12 @@ export const cameraList = responses.object('CameraList', {
     responses.object('Camera', {
       name: z.string(),
       object: z.literal('camera'),
-      status: z.enum(['delivering', 'offline', 'unused']).describe('`unused`: no watch that runs here has it.'),
-      reason: z.enum(CAMERA_FAULTS).nullable().describe('Why it delivers nothing.'),
+      status: z.enum(['delivering', 'offline', 'unused']).describe('`unused`: no watch that runs has it.'),
+      reason: z
+        .enum(CAMERA_FAULTS)
+        .nullable()
+        .describe('Why it delivers nothing; null where another server speaks to it.'),
+      message: z.string().nullable().describe('What more is known of the reason.'),
     }),
   ),
 })

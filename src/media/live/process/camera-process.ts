@@ -4,6 +4,7 @@ import { endWithParent, isToBeConfined } from '../../sandbox/confined-process.ts
 import { confine } from '../../sandbox/seccomp.ts'
 import type { CameraEvent, CameraMessage, Received } from '../protocol.ts'
 import { Camera } from './camera.ts'
+import { CLOSED } from './camera-session.ts'
 import { ClipStore } from './clip-store.ts'
 import { FrameStore } from './frame-store.ts'
 
@@ -26,7 +27,7 @@ function open(message: Extract<CameraMessage, { type: 'open' }>, socket: Socket 
   const { camera: number, source, silenceMs } = message
   // The camera may have closed the connection already.
   if (socket === undefined) {
-    send({ type: 'lost', camera: number, fault: 'unreachable' })
+    send({ type: 'lost', camera: number, fault: 'unreachable', message: CLOSED })
     return
   }
   const camera = new Camera({

@@ -303,6 +303,15 @@ describe('HTTP', () => {
     expect((await watchCamera(camera.url('/'), { type: 'jpeg' })).error).toMatchObject({ reason: 'refused' })
   })
 
+  it('follows redirects of the camera to itself', async () => {
+    for (const closes of [true, false]) {
+      await using camera = await HttpCamera.start(pictures, { redirect: '/shot.jpg?size=1', closes })
+      expect((await watchCamera(camera.url('/'), { type: 'jpeg', count: 3 })).units).toHaveLength(3)
+      camera.behaviour.redirect = '/stream'
+      expect((await watchCamera(camera.url('/'), { type: 'mjpeg', count: 3 })).units).toHaveLength(3)
+    }
+  })
+
   it('takes the time of a picture from its response', async () => {
     await using camera = await HttpCamera.start(pictures)
     const { units } = await watchCamera(camera.url('/'), { type: 'jpeg', count: 2 })

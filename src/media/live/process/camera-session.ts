@@ -82,6 +82,8 @@ export class CameraError extends Error {
   }
 }
 
+export const CLOSED = 'The camera has closed the connection'
+
 /** Null for what is no time. */
 export function dateOf(time: string | number): Date | null {
   const date = new Date(time)

@@ -1,8 +1,8 @@
 import type { Socket } from 'node:net'
 import type { FFmpeg } from '../../decoding/ffmpeg.ts'
-import type { CameraFault, CameraSource } from '../camera-source.ts'
+import { type CameraLoss, type CameraSource, FIRST_PICTURE } from '../camera-source.ts'
 import type { CameraEvent, Received } from '../protocol.ts'
-import { type AccessUnit, CameraError, type CameraSession, type SessionHooks } from './camera-session.ts'
+import { type AccessUnit, CameraError, type CameraSession, CLOSED, type SessionHooks } from './camera-session.ts'
 import { openWire, say } from './camera-wire.ts'
 import type { ClipSource } from './clip-store.ts'
 import { Followers } from './followers.ts'
@@ -30,8 +30,6 @@ const TICK_MS = 500
 const ASKING_TICK_MS = 100
 /** A camera that sends nothing for this many of its usual distances is silent. */
 const SILENT_DISTANCES = 3
-/** The first picture may take this many times as long as silence: it comes with the next key frame. */
-const FIRST_PICTURE = 6
 /** A backlog has ended when nothing has come for this long. */
 const QUIET_MS = 20
 
@@ -76,7 +74,7 @@ export class Camera {
 
   /** Goes on over another connection, which has ended already where there is none. */
   attach(socket: Socket | undefined): void {
-    if (socket === undefined) this.#end('unreachable')
+    if (socket === undefined) this.#end(HAS_CLOSED)
     else this.#connect(socket)
   }
 
@@ -85,7 +83,7 @@ export class Camera {
     // It may be ready before this returns, and what is said then has no other way.
     this.#wire = socket
     const wire = openWire(socket, source, {
-      onReady: (isTrusted) => (isTrusted ? this.#guarded(() => this.#open()) : this.#end('untrusted')),
+      onReady: (isTrusted) => (isTrusted ? this.#guarded(() => this.#open()) : this.#end(UNTRUSTED)),
       onBytes: (bytes) => {
         received.bytes += bytes.length
         this.#guarded(() => this.#session?.feed(bytes))
@@ -95,7 +93,7 @@ export class Camera {
         if (this.#wire !== wire) return
         // A session that waits for nothing connects again when it asks for something.
         if (this.#session?.isIdle === true) this.#guarded(() => this.#session!.end())
-        else this.#end('unreachable')
+        else this.#end(HAS_CLOSED)
       },
     })
     this.#wire = wire
@@ -164,12 +162,17 @@ export class Camera {
 
   #fail(error: unknown): void {
     if (error instanceof CameraError && error.reason === 'again') this.#reconnect()
-    else this.#end(faultOf(error))
+    else this.#end(lossOf(error))
   }
 
   /** Whether the camera is asked for each picture. */
   get #isAsked(): boolean {
     return this.#options.source.type === 'jpeg'
+  }
+
+  get #sendsUnasked(): boolean {
+    const { type } = this.#options.source
+    return type === 'rtsp' || type === 'mjpeg'
   }
 
   #tick(): void {
@@ -186,9 +189,13 @@ export class Camera {
     }
     const { silenceMs } = this.#options
     const pause = this.#isAsked && Number.isFinite(everyMs) ? everyMs : (this.#session?.patienceMs ?? 0)
-    const silence = Math.max(silenceMs, SILENT_DISTANCES * this.#distance) + pause
-    if (now - this.#lastUnit > silence) this.#end(this.#isPlaying && this.#units === 0 ? 'no_video' : 'silent')
-    else if (this.#blindSince !== null && now - this.#blindSince > FIRST_PICTURE * silence) this.#end('no_video')
+    const usual = Math.max(silenceMs, SILENT_DISTANCES * this.#distance) + pause
+    const first = FIRST_PICTURE * usual
+    // How often a camera sends by itself is known from its second unit on.
+    const isUnknown = this.#isPlaying && this.#sendsUnasked && this.#units < 2
+    const silence = isUnknown ? Math.max(first, Number.isFinite(everyMs) ? SILENT_DISTANCES * everyMs : 0) : usual
+    if (now - this.#lastUnit > silence) this.#end(this.#isPlaying && this.#units === 0 ? EMPTY : SILENT)
+    else if (this.#blindSince !== null && now - this.#blindSince > Math.max(first, silence)) this.#end(BLIND)
   }
 
   #take(unit: AccessUnit): void {
@@ -277,11 +284,11 @@ export class Camera {
     this.#options.send({ type: 'again', camera: this.#options.number })
   }
 
-  #end(fault: CameraFault): void {
+  #end(loss: CameraLoss): void {
     if (this.#hasEnded) return
     this.#stop()
     this.#wire?.destroy()
-    this.#options.send({ type: 'lost', camera: this.#options.number, fault })
+    this.#options.send({ type: 'lost', camera: this.#options.number, ...loss })
   }
 
   #stop(): void {
@@ -299,7 +306,18 @@ export class Camera {
 /** The usual distance is the longest of late; it is forgotten slowly. */
 const DECAY = 0.98
 
-function faultOf(error: unknown): CameraFault {
-  if (!(error instanceof CameraError)) return 'unsupported_codec'
-  return error.reason === 'protocol' || error.reason === 'again' ? 'unreachable' : error.reason
+const HAS_CLOSED: CameraLoss = { fault: 'unreachable', message: CLOSED }
+const SILENT: CameraLoss = { fault: 'silent', message: 'Nothing comes from the camera' }
+const EMPTY: CameraLoss = { fault: 'no_video', message: 'The camera plays, but sends no picture' }
+const BLIND: CameraLoss = {
+  fault: 'no_video',
+  message: 'The camera sends video, but no key frame for too long, or none that can be decoded',
+}
+const UNTRUSTED: CameraLoss = { fault: 'untrusted', message: 'Its certificate cannot be verified' }
+
+function lossOf(error: unknown): CameraLoss {
+  if (!(error instanceof CameraError))
+    return { fault: 'unsupported_codec', message: 'What the camera sends cannot be decoded' }
+  const { reason, message } = error
+  return { fault: reason === 'protocol' || reason === 'again' ? 'unreachable' : reason, message }
 }

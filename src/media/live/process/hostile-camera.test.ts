@@ -219,6 +219,26 @@ describe('a stream', () => {
     expect(units).toEqual(expected.map((nals) => joinNals(nals).toString('hex')))
   })
 
+  it.each([
+    ['h264', [10]],
+    ['h264', [11]],
+    ['h265', [36 << 1, 1]],
+    ['h265', [37 << 1, 1]],
+  ] as const)('of %s keeps a picture that the unit %j ends, in the last packet', (codec, mark) => {
+    const { bytes } = transmissionOf({ codec, pictures: [], packetSize: 1400, aggregates: false })
+    const pictures = [true, false].map((isKey) => [...(isKey ? SETS[codec] : []), ...pictureOf(codec, isKey, [10, 20])])
+    const payloads = pictures.map((nals) => [...packetize(codec, nals), Buffer.from(mark)])
+    let sequence = 0
+    const packets = payloads.flatMap((all, timestamp) =>
+      all.map((payload, i) =>
+        interleaved(0, rtpPacket({ sequence: sequence++, timestamp, payload, isMarked: i === all.length - 1 })),
+      ),
+    )
+    const { units } = view([bytes, ...packets])
+    expect(units.map(({ data }) => Buffer.from(data))).toEqual(pictures.map(joinNals))
+    expect(units.some(({ afterLoss }) => afterLoss)).toBe(false)
+  })
+
   it('gives the pictures of a multipart response, however it is cut', () => {
     fc.assert(
       fc.property(multiparts, cuts, ({ bytes, count }, cuts) => {

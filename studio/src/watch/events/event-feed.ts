@@ -43,8 +43,8 @@ async function follow(id: string, after: number, onLook: (look: WatchLook) => vo
     await visible(stop)
     using connection = untilHidden(stop)
     const { signal } = connection
-    const read = async () => {
-      const path = `${pathOf(id)}/stream?looks=true${last === null ? `&after=${after}` : ''}`
+    const read = async (looks: boolean) => {
+      const path = `${pathOf(id)}/stream?looks=${looks}${last === null ? `&after=${after}` : ''}`
       const headers: Record<string, string> = last === null ? {} : { 'last-event-id': String(last) }
       for await (const event of callEndless<WatchEvent | WatchLook>(path, { headers, signal })) {
         if (stop.aborted) return
@@ -57,7 +57,13 @@ async function follow(id: string, after: number, onLook: (look: WatchLook) => vo
       }
     }
     try {
-      await withPatience(read, () => {}, signal)
+      // Another server may have the looks; events come from each.
+      const readEither = () =>
+        read(true).catch((error: unknown) => {
+          if (error instanceof Failure && error.code === 'watch_elsewhere') return read(false)
+          throw error
+        })
+      await withPatience(readEither, () => {}, signal)
     } catch (error) {
       stop.throwIfAborted()
       if (error instanceof Failure && error.kind === 'broken-off') await serverIsBack(stop)

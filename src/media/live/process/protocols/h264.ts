@@ -7,6 +7,7 @@ export const H264: NalSyntax = {
   typeOf: (payload) => payload[0]! & 31 || -1,
   aggregation: 24,
   fragment: 28,
+  marks: [10, 11],
   fragmentHeader: (payload) => Uint8Array.of((payload[0]! & 0xe0) | (payload[1]! & 31)),
 }
 

@@ -7,6 +7,7 @@ export const H265: NalSyntax = {
   typeOf: ([first]) => (first! >> 1) & 63,
   aggregation: 48,
   fragment: 49,
+  marks: [36, 37],
   fragmentHeader: ([first, second, fragment]) => Uint8Array.of((first! & 0x81) | ((fragment! & 63) << 1), second!),
 }
 

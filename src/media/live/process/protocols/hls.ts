@@ -92,7 +92,10 @@ export class HlsSession implements CameraSession {
   }
 
   #poll(): void {
-    this.#get(this.#playlist.href, MAX_PLAYLIST, 'A playlist', (body) => {
+    const onMoved = (url: URL) => {
+      this.#playlist = url
+    }
+    const onBody = (body: Buffer | null) => {
       if (body === null) throw new CameraError('refused', 'The camera has no playlist there')
       const read = readPlaylist(body.toString())
       if ('segments' in read) {
@@ -104,7 +107,8 @@ export class HlsSession implements CameraSession {
       this.#isVariant = true
       this.#playlist = this.#resolve(chooseVariant(read).uri)
       this.#poll()
-    })
+    }
+    this.#get(this.#playlist.href, MAX_PLAYLIST, 'A playlist', onBody, onMoved)
   }
 
   #take({ segments, targetMs, hasEnded }: MediaPlaylist): void {
@@ -162,10 +166,16 @@ export class HlsSession implements CameraSession {
   }
 
   /** @param onBody null where there is nothing. The body belongs to the receiver. */
-  #get(uri: string, limit: number, what: string, onBody: (body: Buffer | null) => void): void {
+  #get(
+    uri: string,
+    limit: number,
+    what: string,
+    onBody: (body: Buffer | null) => void,
+    onMoved?: (url: URL) => void,
+  ): void {
     const { pathname, search } = this.#resolve(uri)
     const onHead = (status: number) => wholeBody(limit, what, (body) => onBody(status === 200 ? body : null))
-    this.#exchange.ask({ target: pathname + search, onHead })
+    this.#exchange.ask({ target: pathname + search, onHead, onMoved })
   }
 
   /** Nothing is asked of another server: this connection is the only one that was allowed. */

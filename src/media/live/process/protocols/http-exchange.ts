@@ -1,10 +1,14 @@
-import { CameraError } from '../camera-session.ts'
+import { CameraError, CLOSED } from '../camera-session.ts'
 import { ByteQueue } from './byte-queue.ts'
 import type { Login } from './digest.ts'
 import { contentLengthOf, headerOf, type MessageHead, statusOf, takeHead } from './message-head.ts'
 
 const MAX_CHUNK_LINE = 1024
 const NEWLINE = 10
+/** Redirects of one request. */
+const MOST_REDIRECTS = 3
+/** A cookie that can be sent back as it is. */
+const COOKIE = /^[\x21-\x3a\x3c-\x7e]+$/
 
 /** What takes the body of a response. */
 export interface BodySink {
@@ -21,16 +25,21 @@ interface HttpRequest {
   readonly target: string
   /** @throws CameraError for an answer that is of no use */
   readonly onHead: (status: number, head: MessageHead) => BodySink
+  /** The server has sent it to another place of its own. */
+  readonly onMoved?: ((url: URL) => void) | undefined
 }
 
 /** Asks one request after the other over HTTP/1.1, each once the last one is answered. */
 export class HttpExchange {
-  readonly #host: string
+  readonly #url: URL
   readonly #login: Login
   readonly #send: (bytes: Uint8Array) => void
   readonly #queue = new ByteQueue()
   #state: 'head' | 'body' | 'chunk_size' | 'chunk' | 'chunk_end' | 'trailer' | 'idle' = 'idle'
   #request: HttpRequest | null = null
+  #redirects = 0
+  /** What a redirect has set, and servers such as MediaMTX check. */
+  #cookies: readonly string[] = []
   /** Bytes that are to come of the body or the chunk. */
   #remaining = 0
   #sink: BodySink | null = null
@@ -39,8 +48,8 @@ export class HttpExchange {
   /** It has answered before. */
   #hasAnswered = false
 
-  constructor({ host }: URL, login: Login, send: (bytes: Uint8Array) => void) {
-    this.#host = host
+  constructor(url: URL, login: Login, send: (bytes: Uint8Array) => void) {
+    this.#url = url
     this.#login = login
     this.#send = send
   }
@@ -53,16 +62,21 @@ export class HttpExchange {
   /** @throws CameraError `again` where it needs a new connection */
   ask(request: HttpRequest): void {
     this.#request = request
+    this.#redirects = 0
+    this.#ask(request)
+  }
+
+  #ask({ target }: HttpRequest): void {
     this.#state = 'head'
     if (this.#closes) throw again()
-    const { target } = request
     const authorization = this.#login.authorization('GET', target)
     const lines = [
       `GET ${target} HTTP/1.1`,
-      `Host: ${this.#host}`,
+      `Host: ${this.#url.host}`,
       'User-Agent: Lookout',
       'Accept: */*',
       ...(authorization === null ? [] : [`Authorization: ${authorization}`]),
+      ...(this.#cookies.length === 0 ? [] : [`Cookie: ${this.#cookies.join('; ')}`]),
     ]
     this.#send(Buffer.from(`${lines.join('\r\n')}\r\n\r\n`))
   }
@@ -72,7 +86,7 @@ export class HttpExchange {
     this.#queue.take(this.#queue.length)
     this.#closes = false
     this.#hasAnswered = false
-    this.ask(this.#request!)
+    this.#ask(this.#request!)
   }
 
   feed(bytes: Uint8Array): void {
@@ -87,7 +101,7 @@ export class HttpExchange {
     if (this.#state === 'body' && this.#remaining === Number.POSITIVE_INFINITY) this.#finish()
     // It was closed while the request was on its way.
     if (this.#state === 'head' && this.#hasAnswered && this.#queue.length === 0) throw again()
-    if (this.#state !== 'idle') throw new CameraError('protocol', 'The camera has closed the connection')
+    if (this.#state !== 'idle') throw new CameraError('protocol', CLOSED)
   }
 
   /** @returns whether there may be more to read. */
@@ -152,9 +166,7 @@ export class HttpExchange {
       throw again()
     }
     this.#login.accepted()
-    if (status >= 300 && status < 400) {
-      throw new CameraError('refused', 'The camera redirects elsewhere, which Lookout does not follow')
-    }
+    if (status >= 300 && status < 400) this.#follow(head)
     const connection = headerOf(head, 'connection') ?? ''
     this.#closes = /^HTTP\/1\.0/i.test(head.start) ? !/keep-alive/i.test(connection) : /close/i.test(connection)
     this.#sink = this.#request!.onHead(status, head)
@@ -163,6 +175,23 @@ export class HttpExchange {
       this.#state = 'body'
       this.#remaining = contentLengthOf(head, this.#sink.limit) ?? Number.POSITIVE_INFINITY
     }
+  }
+
+  /** Asks at another place, over another connection. @throws CameraError for one of another server: only this was allowed. */
+  #follow(head: MessageHead): never {
+    const { origin } = this.#url
+    const url = URL.parse(headerOf(head, 'location') ?? 'about:blank', `${origin}${this.#request!.target}`)
+    if (url?.origin !== origin) {
+      throw new CameraError('refused', 'The camera redirects elsewhere, which Lookout does not follow')
+    }
+    if (++this.#redirects > MOST_REDIRECTS) {
+      throw new CameraError('refused', `The camera redirects more than ${MOST_REDIRECTS} times`)
+    }
+    const cookies = (head.headers.get('set-cookie') ?? []).map((one) => one.split(';')[0]!.trim())
+    if (cookies.length > 0) this.#cookies = cookies.filter((one) => COOKIE.test(one))
+    this.#request!.onMoved?.(url)
+    this.#request = { ...this.#request!, target: url.pathname + url.search }
+    throw again()
   }
 
   #finish(): void {

@@ -9,6 +9,8 @@ export interface NalSyntax {
   readonly aggregation: number
   /** The type of payloads that hold a fragment of a unit. */
   readonly fragment: number
+  /** The types of units without content, which end a sequence or the stream. */
+  readonly marks: readonly number[]
   /** The header of the unit of which this is a fragment. */
   fragmentHeader(payload: Uint8Array): Uint8Array
 }
@@ -32,8 +34,14 @@ export class NalDepacketizer {
     if (type >= 0 && type < aggregation) units.add(payload)
     else if (type === aggregation) this.#split(payload)
     else if (type === fragment && payload.length > headerLength + 1) this.#join(payload)
-    else units.lose()
+    else if (!this.#isMark(payload)) units.lose()
     units.close(packet)
+  }
+
+  /** Whether a payload is all header: it ends a sequence or the stream, and nothing else may be empty. */
+  #isMark(payload: Uint8Array): boolean {
+    const { headerLength, marks, typeOf } = this.#syntax
+    return payload.length === headerLength && marks.includes(typeOf(payload))
   }
 
   #split(payload: Uint8Array): void {

@@ -26,7 +26,15 @@ const playlists = fc
   })
 const places = { minLength: 0, maxLength: 4 }
 const comments = fc.array(
-  fc.constantFrom('', '# a comment', '#EXT-X-UNKNOWN:A="b,c",D=1', '#EXT-X-KEY:METHOD=NONE'),
+  fc.constantFrom(
+    '',
+    '# a comment',
+    '#EXT-X-UNKNOWN:A="b,c",D=1',
+    '#EXT-X-KEY:METHOD=NONE',
+    // Parts of low latency: the segments are whole all the same.
+    '#EXT-X-PART:DURATION=0.2,URI="a.mp4",BYTERANGE="900@0"',
+    '#EXT-X-PRELOAD-HINT:TYPE=PART,URI="a.mp4",BYTERANGE-START=900',
+  ),
   places,
 )
 

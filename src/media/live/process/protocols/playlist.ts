@@ -83,10 +83,10 @@ function readSegments(lines: readonly string[]): MediaPlaylist {
     else if (tag === 'EXT-X-TARGETDURATION') targetMs = millisecondsOf(value)
     else if (tag === 'EXT-X-MEDIA-SEQUENCE') sequence = /^\d{1,15}$/.test(value) ? Number(value) : 0
     else if (tag === 'EXT-X-DISCONTINUITY') isDiscontinuous = true
-    else if (tag === 'EXT-X-MAP') header = checked(attributesOf(value).get('URI') ?? '')
+    else if (tag === 'EXT-X-BYTERANGE') throw unsupported('are parts of files')
+    else if (tag === 'EXT-X-MAP') header = headerIn(attributesOf(value))
     else if (tag === 'EXT-X-PROGRAM-DATE-TIME') time = dateOf(value)?.getTime() ?? null
     else if (tag === 'EXT-X-KEY' && attributesOf(value).get('METHOD') !== 'NONE') throw unsupported('are encrypted')
-    if (/^#EXT.*\bBYTERANGE\b/.test(line)) throw unsupported('are parts of files')
     if (!isUri(line)) continue
     segments.push({ uri: checked(line), sequence, durationMs, header, isDiscontinuous, time })
     sequence++
@@ -94,6 +94,11 @@ function readSegments(lines: readonly string[]): MediaPlaylist {
     isDiscontinuous = false
   }
   return { targetMs, segments, hasEnded: lines.includes('#EXT-X-ENDLIST') }
+}
+
+function headerIn(attributes: ReadonlyMap<string, string>): string {
+  if (attributes.has('BYTERANGE')) throw unsupported('are parts of files')
+  return checked(attributes.get('URI') ?? '')
 }
 
 function isUri(line: string): boolean {

@@ -1,4 +1,4 @@
-import { type AccessUnit, CameraError, type CameraSession, type SessionHooks } from '../camera-session.ts'
+import { type AccessUnit, CameraError, type CameraSession, CLOSED, type SessionHooks } from '../camera-session.ts'
 import { ByteQueue } from './byte-queue.ts'
 import type { Login } from './digest.ts'
 import { H264, kindOfH264 } from './h264.ts'
@@ -86,7 +86,7 @@ export class RtspSession implements CameraSession {
   }
 
   end(): never {
-    throw new CameraError('protocol', 'The camera has closed the connection')
+    throw new CameraError('protocol', CLOSED)
   }
 
   close(): void {
