@@ -36,8 +36,8 @@ beforeEach(() => {
 const FILES = 10
 const place = (name: string) => join(directory, name)
 
-async function picture(name: string): Promise<void> {
-  await sharp({ create: { width: 64, height: 64, channels: 3, background: '#808080' } })
+async function picture(name: string, width = 64, height = 64): Promise<void> {
+  await sharp({ create: { width, height, channels: 3, background: '#808080' } })
     .png()
     .toFile(place(name))
 }
@@ -121,6 +121,13 @@ test('a file that the server fails at is left out', async () => {
     stderr: expect.stringMatching(/\d\.png: .*\n.*20 of 200 questions got no answer/),
   })
   expect(JSON.parse(run.stdout).types.predicate.before.questions).toBe(180)
+  server.engine.script = { readRefusal: internalError(new Error('broken')) }
+  const all = await calibrate([await examples([{ file: '0.png', instructions: 'Is it?', answer: true }])])
+  expect(all).toMatchObject({
+    code: 1,
+    stdout: '',
+    stderr: expect.stringMatching(/\nlookout: no example could be asked\n$/),
+  })
 })
 
 test('draws a reliability diagram of questions', async () => {
@@ -289,12 +296,15 @@ describe('boxes', () => {
       const double = box.map((side) => 2 * side)
       entries.push(entry(name, 96, 48, box), entry(name, 192, 96, double), entry(name, 48, 96, [6, 12, 18, 36]))
     }
+    // The picture may be the smaller one, with a rounded side.
+    await picture('small-copy.png', 1024, 683)
+    entries.push(entry('small-copy.png', 6000, 4000, [750, 500, 2250, 1500]))
     const all = await judge(entries)
-    expect(all).toMatchObject({ code: 0, stdout: expect.stringMatching(/^plain +26 +0\.500 /m) })
+    expect(all).toMatchObject({ code: 0, stdout: expect.stringMatching(/^plain +28 +0\.500 /m) })
     expect(await judge([entry('0.png', 64, 32, [8, 8, 24, 24])])).toEqual({
       code: 1,
       stdout: '',
-      stderr: `lookout: ${place('other.json')}: image 1: its boxes are on 64 x 32 pixels, but ${place('0.png')} has 64 x 64\n`,
+      stderr: `lookout: ${place('other.json')}: image 1: its boxes are for a picture of 64 x 32 pixels, but ${place('0.png')} has 64 x 64\n`,
     })
   })
 

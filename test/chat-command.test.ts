@@ -5,7 +5,7 @@ import { createServer, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { text } from 'node:stream/consumers'
+import { buffer, text } from 'node:stream/consumers'
 import sharp from 'sharp'
 import { Agent, getGlobalDispatcher, setGlobalDispatcher } from 'undici'
 import { afterAll, beforeAll, beforeEach, describe, expect, onTestFinished, test } from 'vitest'
@@ -274,6 +274,38 @@ describe('chat with a server', () => {
     child.kill('SIGINT')
     expect((await ended).code).toBe(130)
     expect(await stored(name)).toEqual([])
+  })
+
+  test('Ctrl-C removes a file whose upload is under way', async () => {
+    const pictures = [await largePicture('uploaded.png'), await largePicture('uploading.png')]
+    const released = Promise.withResolvers<void>()
+    let uploads = 0
+    const proxy = createServer(async (request, response) => {
+      // The first file is removed when the command has seen the signal.
+      if (request.method === 'DELETE') released.resolve()
+      const isUpload = request.method === 'POST' && request.url === '/v1/files'
+      const answer = await fetch(server.url + request.url, {
+        method: request.method!,
+        headers: {
+          authorization: `Bearer ${KEY}`,
+          ...(isUpload ? { 'content-type': request.headers['content-type']! } : {}),
+        },
+        body: isUpload ? await buffer(request) : null,
+      })
+      const body = await answer.text()
+      if (isUpload && ++uploads === 2) {
+        child.kill('SIGINT')
+        await released.promise
+      }
+      response.writeHead(answer.status, { 'content-type': 'application/json' }).end(body)
+    }).listen(0)
+    onTestFinished(() => void proxy.close())
+    const { port } = proxy.address() as AddressInfo
+    const environment = { LOOKOUT_URL: `http://127.0.0.1:${port}`, LOOKOUT_API_KEY: KEY }
+    const child = startLookout(['chat', ...pictures, 'What?'], environment)
+    expect(await outcomeOf(child)).toEqual({ code: 130, stdout: '', stderr: '' })
+    expect(uploads).toBe(2)
+    expect([...(await stored('uploaded.png')), ...(await stored('uploading.png'))]).toEqual([])
   })
 
   test('takes a PDF, whose pages its places name', async () => {

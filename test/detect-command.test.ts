@@ -211,6 +211,12 @@ test.each([
   expect(run).toMatchObject({ code: 1, stdout: '', stderr: expect.stringMatching(/^lookout: --format yolo: .*listed/) })
 })
 
+test('YOLO: a path may have a tab', async () => {
+  await mkdir(place('tabs'))
+  const words = [await picture('tabs/a\tb.png', 9, 9), 'cat', '--format', 'yolo', '-o', place('tabbed/')]
+  expect(await detect(words)).toMatchObject({ code: 0 })
+})
+
 test('YOLO and LabelMe: two pictures that differ in their ending alone are named', async () => {
   const [first, second] = [await picture('same.png', 9, 9), await picture('same.jpg', 9, 9)]
   for (const [format, file] of [
@@ -305,6 +311,8 @@ test('a damaged picture in a folder leaves the others their results', async () =
 })
 
 test('a file whose name is not UTF-8 is said to have such a name', async () => {
+  const named = await detect(['caf\ufffd.png', 'cat'])
+  expect(named.stderr).toBe("lookout: 'caf\ufffd.png' cannot be read: its name is not UTF-8\n")
   await mkdir(place('latin'))
   const good = await picture('latin/a.png', 60, 40)
   await copyFile(good, Buffer.concat([Buffer.from(place('latin/caf')), Buffer.from([0xe9]), Buffer.from('.png')]))

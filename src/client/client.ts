@@ -202,19 +202,24 @@ export class LookoutClient {
     }
   }
 
-  /** @returns the id of the stored file. @throws the signal's reason when that fires. */
+  /**
+   * An upload that is under way is not broken off, which may be too late to keep its file from being stored.
+   * @returns the id of the stored file. @throws the signal's reason if that fires before, or before it is tried again.
+   */
   async upload(bytes: Blob, filename: string, signal?: AbortSignal): Promise<string> {
+    signal?.throwIfAborted()
     const form = new FormData()
     form.set('purpose', 'user_data')
     form.set('file', bytes, filename)
-    return (await this.#json<{ id: string }>('/v1/files', { method: 'POST', body: form, signal: signal ?? null })).id
+    return (await this.#json<{ id: string }>('/v1/files', { method: 'POST', body: form }, signal)).id
   }
 
   async deleteFile(id: string): Promise<void> {
     await this.#json(`/v1/files/${encodeURIComponent(id)}`, { method: 'DELETE' })
   }
 
-  async #json<Body>(path: string, init: RequestInit = {}): Promise<Body> {
+  /** @param waiting ends the wait for a server that is busy or away. */
+  async #json<Body>(path: string, init: RequestInit = {}, waiting = init.signal): Promise<Body> {
     return this.#patiently(async () => {
       const response = await this.#send(path, init)
       try {
@@ -223,7 +228,7 @@ export class LookoutClient {
         init.signal?.throwIfAborted()
         throw error instanceof SyntaxError ? this.#notLookout() : this.#broken(error)
       }
-    }, init.signal)
+    }, waiting)
   }
 
   /** Tries again while the server is too busy or away, as long as the client may wait. */
@@ -278,7 +283,9 @@ export class LookoutClient {
     }
     await this.#hold(init)
     const dispatcher = await withoutTimeLimits()
-    const answering = fetch(this.url + path, { ...init, headers, dispatcher }).finally(() => this.#hold(init))
+    // The answer to an upload says what is to be removed.
+    const hold = init.body instanceof FormData ? () => {} : () => this.#hold(init)
+    const answering = fetch(this.url + path, { ...init, headers, dispatcher }).finally(hold)
     const response = await answering.catch((error: unknown) => {
       init.signal?.throwIfAborted()
       throw new ServerError(`no server answers at ${this.url} (${causeOf(error)})`, { status: 0, isAway: true })

@@ -1,7 +1,7 @@
 import { ConfigError } from '../config/config.ts'
 import { CONNECTION_HELP, CONNECTION_OPTIONS, chosenModel, findPlace } from './asking/connection.ts'
 import { endWithUser, note, print } from './asking/screen.ts'
-import { sortWords } from './asking/words.ts'
+import { noFile, sortWords } from './asking/words.ts'
 import { askBoxes } from './calibrating/ask-boxes.ts'
 import { askExamples, type ExampleAsking } from './calibrating/ask-examples.ts'
 import { type BoxExample, hasBoxes, isYolo, readCoco, readYolo, toBoxExample } from './calibrating/box-examples.ts'
@@ -69,7 +69,7 @@ async function fitTo(args: readonly string[]): Promise<void> {
   const place = await findPlace({ server: values.server, key: values.key })
   const sorted = await sortWords(positionals, { model: values.model ?? null, names: place.names, meaning: 'examples' })
   const [path, spare] = sorted.media
-  if (sorted.text !== null) throw new ConfigError(`there is no file '${sorted.text}'`)
+  if (sorted.text !== null) throw noFile(sorted.text)
   if (spare !== undefined) throw new ConfigError(`expected one file with examples, not '${path}' and '${spare}'`)
   const examples = await readAny(path ?? null, values.coco ?? null)
   const { json = false, output = null } = values

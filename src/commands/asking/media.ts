@@ -9,7 +9,7 @@ import { pictureSize } from '../../drawing/draw.ts'
 import { HEAD_BYTES, kindOfType, type MediaKind, type MediaType, mediaType, typeName } from '../../media/media-type.ts'
 import type { PageWish } from './numbers.ts'
 import { pageOf } from './pages.ts'
-import { note, partingSignal, removedInAnyCase } from './screen.ts'
+import { note, partingSignal, removedInAnyCase, untilParted } from './screen.ts'
 
 /** A picture, video or sound that is to be asked about. */
 export interface Medium {
@@ -194,10 +194,13 @@ export async function sendMedia(
       sent.push({ url, part: inlinePart(medium, url) })
       continue
     }
-    const id = await client.upload(await medium.blob(), basename(medium.name), signal).catch((error: unknown) => {
+    const upload = client.upload(await medium.blob(), basename(medium.name), signal)
+    // The server may have the file before its answer is here.
+    uploads.defer(removedInAnyCase(() => upload.then((id) => client.deleteFile(id)).catch(() => {})))
+    const id = await upload.catch(async (error: unknown) => {
+      await untilParted()
       throw error instanceof ServerError && error.param === 'file' ? aboutMedium(medium.name, error) : error
     })
-    uploads.defer(removedInAnyCase(() => client.deleteFile(id).catch(() => {})))
     const part =
       kind === 'document'
         ? { type: 'file', file: { file_id: id, ...pagesOf(medium) } }

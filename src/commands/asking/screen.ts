@@ -11,6 +11,11 @@ const parting = new AbortController()
 /** Fires when the process is about to end: it only removes what it has stored. */
 export const partingSignal: AbortSignal = parting.signal
 
+/** Waits for the process to end if it is about to: an error is then no matter of the user's. */
+export async function untilParted(): Promise<void> {
+  if (partingSignal.aborted) await new Promise(() => {})
+}
+
 /** Something that is to be removed from the server, also after a Ctrl-C. @returns what does it. */
 export function removedInAnyCase(remove: () => Promise<void>): () => Promise<void> {
   removals.add(remove)

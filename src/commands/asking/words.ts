@@ -68,7 +68,9 @@ export async function sortWords(
 }
 
 export function noFile(name: string): ConfigError {
-  return new ConfigError(`there is no file '${name}'${isNoUtf8(name) ? ': its name is not UTF-8' : ''}`)
+  return new ConfigError(
+    isNoUtf8(name) ? `'${name}' cannot be read: its name is not UTF-8` : `there is no file '${name}'`,
+  )
 }
 
 /** The name under which a model that `--model` names answers. @throws ConfigError when there is none. */

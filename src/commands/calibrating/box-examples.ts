@@ -130,7 +130,7 @@ async function onUpright(example: BoxExample, from: Size): Promise<BoxExample> {
   const orientation = isSameShape ? 1 : await pictureOrientation(await picture.bytes())
   if (!isSameShape && !(orientation >= 5 && hasShape(from, { width: height, height: width }))) {
     const [stated, found] = [from, picture.size].map((size) => `${size.width} x ${size.height}`)
-    throw new ConfigError(`${place}: its boxes are on ${stated} pixels, but ${file} has ${found}`)
+    throw new ConfigError(`${place}: its boxes are for a picture of ${stated} pixels, but ${file} has ${found}`)
   }
   const known = example.known.map(({ label, left, top, right, bottom }) => {
     const [one, other] = [
@@ -154,9 +154,10 @@ function upright(x: number, y: number, orientation: number): Point {
   return { x: orientation === 6 || orientation === 7 ? 1 - y : y, y: orientation >= 7 ? 1 - x : x }
 }
 
-/** Whether one is the other in another size: the shorter side of a copy is rounded. */
-function hasShape(copy: Size, { width, height }: Size): boolean {
-  return Math.abs(copy.width * height - copy.height * width) <= Math.max(width, height)
+/** Whether one is the other in another size: the shorter side of the smaller one is rounded. */
+function hasShape(one: Size, other: Size): boolean {
+  const longest = Math.max(one.width, one.height, other.width, other.height)
+  return Math.abs(one.width * other.height - one.height * other.width) <= longest
 }
 
 const YOLO_FILE = 'data.yaml'

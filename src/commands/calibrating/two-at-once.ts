@@ -1,3 +1,4 @@
+import { ConfigError } from '../../config/config.ts'
 import { Faults, inParallel } from '../asking/inputs.ts'
 import { warn } from '../warn.ts'
 
@@ -8,6 +9,7 @@ const AT_ONCE = 2
  * Asks about each item, in their order. One that the server fails at is left out, and the command then ends with an error.
  * @param onDone told after each.
  * @returns the answers, in the same order.
+ * @throws ConfigError if there is none.
  */
 export async function twoAtOnce<Item extends { readonly file: string }, Answer>(
   items: readonly Item[],
@@ -28,5 +30,7 @@ export async function twoAtOnce<Item extends { readonly file: string }, Answer>(
     }
     onDone(++done, items.length)
   })
-  return answers.filter((one) => one !== undefined).map(({ answer }) => answer)
+  const answered = answers.filter((one) => one !== undefined)
+  if (answered.length === 0) throw new ConfigError('no example could be asked')
+  return answered.map(({ answer }) => answer)
 }

@@ -54,11 +54,15 @@ export function planLabels(format: FolderFormat, folder: string, pictures: reado
   }
 }
 
+/** Where Python's `splitlines` ends a line. */
+const LINE_ENDS = '\n\v\f\r\x1c\x1d\x1e\x85\u2028\u2029'
+
 /** Ultralytics puts the folder of its list in the place of each `./`, not only of the first, and splits lines as Python does. */
 function checkListed(name: string, path: string): void {
-  if (!/\.\/|[\p{Cc}\u2028\u2029]|\s$/u.test(path)) return
-  const reason = 'a path in which a folder ends with a dot, or that has a line break or a blank at its end'
-  throw new ConfigError(`--format yolo: ${name}: Ultralytics does not find ${reason}`)
+  const isOneLine = ![...path].some((character) => LINE_ENDS.includes(character))
+  if (isOneLine && !/\.\/|\s$/.test(path)) return
+  const reason = 'files whose path has a folder ending with a dot, a line break, or a space at the end'
+  throw new ConfigError(`--format yolo: ${name}: Ultralytics cannot find ${reason}`)
 }
 
 function checkFolders(folder: string, base: string, paths: ReadonlyMap<string, string>): void {
