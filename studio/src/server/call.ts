@@ -114,7 +114,10 @@ async function send(
     if (isAbort(error)) throw error
     if (!(await isServerThere(signal))) throw new Failure('offline', 'The server does not answer.')
     const guess = sizeOf(sent) > LARGE_BYTES ? ' The request may be larger than a proxy on the way allows.' : ''
-    throw new Failure('unanswered', `The connection broke before an answer came, although the server is running.${guess}`)
+    throw new Failure(
+      'unanswered',
+      `The connection broke before an answer came, although the server is running.${guess}`,
+    )
   })
   if (response.ok) return response
   if (response.status === 401) rejectKey(given)
