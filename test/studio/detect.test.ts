@@ -262,6 +262,49 @@ describe.skipIf(CHROMIUM === null)('detecting in the Studio', () => {
     expect(studio.errors).toEqual([])
   })
 
+  test('a picture that a proxy refuses does not keep the others from being searched; two in a row do', async () => {
+    const page = await open()
+    const noise = { type: 'gaussian', mean: 128, sigma: 60 } as const
+    const large = await sharp({ create: { width: 700, height: 700, channels: 3, background: '#888', noise } })
+      .png({ compressionLevel: 0 })
+      .toBuffer()
+    const small = await readFile('docs/pictures/demo.png')
+    await page.getByLabel('Files', { exact: true }).setInputFiles([
+      { name: 'large.png', mimeType: 'image/png', buffer: large },
+      { name: 'small.png', mimeType: 'image/png', buffer: small },
+    ])
+    await page.getByRole('radio', { name: 'All 3' }).click()
+    let limit = 1_000_000
+    let tries = 0
+    await page.route('**/v1/detect', (route) => {
+      tries++
+      return route.request().postDataBuffer()!.length > limit
+        ? route.abort('connectionreset')
+        : route.fulfill({ json: detectionsOf([['cat', 1, 1, 9, 9]]) })
+    })
+    await detect(page)
+    const sentence = 'The connection broke before an answer came, although the server is running.'
+    const refused = page.getByRole('alert').getByText(`${sentence} The request may be larger than a proxy on the way`)
+    const pictures = page.getByRole('list', { name: 'Pictures' }).getByRole('listitem')
+    await expect.poll(() => pictures.allInnerTexts()).toEqual(['shapes.png\n1', 'large.png\n–', 'small.png\n1'])
+    await refused.waitFor()
+
+    // The third is not tried, and the two are tried again with it.
+    limit = 0
+    tries = 0
+    await detect(page)
+    await expect.poll(() => page.getByRole('alert').count()).toBe(2)
+    expect(await page.getByRole('alert').first().innerText()).toContain(sentence)
+    expect(await page.getByRole('progressbar', { name: 'Pictures searched' }).count()).toBe(0)
+    expect(tries).toBe(6)
+    limit = Number.POSITIVE_INFINITY
+    await page.getByRole('button', { name: 'Try again' }).last().click()
+    await expect.poll(() => pictures.allInnerTexts()).toEqual(['shapes.png\n1', 'large.png\n1', 'small.png\n1'])
+    await expect.poll(() => tries).toBe(9)
+    expect(await page.getByRole('alert').count()).toBe(0)
+    expect(scriptErrors(studio)).toEqual([])
+  })
+
   test('a failure says why and leads on', async () => {
     const page = await open()
     await page.route('**/v1/detect', failOnce, { times: 1 })

@@ -206,7 +206,8 @@ describe.skipIf(CHROMIUM === null)('when something fails, the Studio', () => {
       return route.abort('connectionreset')
     })
     await ask(page, 'Hi')
-    await page.getByText('The request could not be sent, although the server answers.').waitFor()
+    const sentence = 'The connection broke before an answer came, although the server is running.'
+    await page.getByText(sentence, { exact: true }).waitFor()
     expect(tries).toBe(3)
     expect(await page.getByText('does not answer').count()).toBe(0)
     await page.unroute('**/v1/chat/completions')
@@ -218,10 +219,10 @@ describe.skipIf(CHROMIUM === null)('when something fails, the Studio', () => {
   test('refuses a key that no request could carry, linked or typed, and takes it without marks of no width', async () => {
     const page = await open({}, encodeURIComponent('lk-…abcd'))
     const problem = page.getByRole('dialog').getByRole('alert')
-    await expect.poll(() => problem.innerText()).toBe('A key cannot have “…” in it. Copy the whole key again.')
+    await expect.poll(() => problem.innerText()).toBe('A key cannot contain “…”. Copy the whole key again.')
     await page.getByLabel('API key').fill('lk-abcd efgh')
     await page.keyboard.press('Enter')
-    await expect.poll(() => problem.innerText()).toContain('cannot have a space')
+    await expect.poll(() => problem.innerText()).toContain('cannot contain a space')
     await page.getByLabel('API key').fill(`\ufeff ${KEY}\u200b`)
     await page.keyboard.press('Enter')
     await page.getByRole('combobox', { name: 'Model' }).waitFor()

@@ -258,7 +258,7 @@ describe.skipIf(CHROMIUM === null)('media in the Studio', () => {
     await writeFile(path, 'no picture')
     await page.getByLabel('Your question').fill('Is it still there?')
     await page.getByLabel('Your question').press('Enter')
-    await page.getByText('noise.png has changed or is gone from the disk: bring it again.').waitFor()
+    await page.getByText('noise.png has been changed or removed on the disk: add it again.').waitFor()
     await page.getByRole('button', { name: 'Go on without it' }).click()
     await answers.nth(2).waitFor()
     expect(scriptErrors(studio)).toEqual([])

@@ -56,11 +56,22 @@ describe.skipIf(CHROMIUM === null)('the Studio on a phone', () => {
     }
     await openMode(page, 'Ask')
     await page.getByRole('button', { name: 'Detect all objects.' }).click()
-    await page.getByText(/\d+ \+ \d+ tokens/).waitFor()
-    expect(await outOfView(page)).toEqual([])
-    // The end of the answer is what is read.
-    await expect.poll(() => isInView(page, '.reply-facts')).toBe(true)
-    if (height > 480) await expect.poll(() => isInView(page, '.reply-text p', '.turns')).toBe(true)
+    await answerIsInView(page, height)
+    expect(studio.errors).toEqual([])
+  })
+
+  test.each([
+    [390, 844],
+    [360, 740],
+    [375, 667],
+  ])('an answer without media is in view on %d x %d, and so is the way to bring some', async (width, height) => {
+    const page = await open({ width, height })
+    await page.getByLabel('Your question').fill('Who are you?')
+    await page.getByLabel('Your question').press('Enter')
+    await answerIsInView(page, height)
+    expect(await tooSmall(page)).toEqual([])
+    for (const name of ['Choose files', 'Use the camera', 'From URL'])
+      expect(await isInView(page, `.empty-stage button:text("${name}")`, '.stage')).toBe(true)
     expect(studio.errors).toEqual([])
   })
 
@@ -122,6 +133,14 @@ describe.skipIf(CHROMIUM === null)('the Studio on a phone', () => {
     expect(await page.locator('.model-note').innerText()).toMatch(/^Checking: sees.✓, boxes.…$/)
   })
 })
+
+/** Expects the end of the latest answer to be in view: that is what is read. */
+async function answerIsInView(page: Page, height: number): Promise<void> {
+  await page.getByText(/\d+ \+ \d+ tokens/).waitFor()
+  expect(await outOfView(page)).toEqual([])
+  await expect.poll(() => isInView(page, '.reply-facts')).toBe(true)
+  if (height > 480) await expect.poll(() => isInView(page, '.reply-text p', '.turns')).toBe(true)
+}
 
 /** Whether all of an element is in the window, and in sight within what scrolls around it. */
 function isInView(page: Page, selector: string, frame = 'html'): Promise<boolean> {

@@ -49,8 +49,10 @@ export function SearchProgress() {
             <FailureNotice
               failure={failure}
               onRetry={(without) => {
-                // The search goes on by itself without the picture.
-                if (without?.id !== picture.id) void startSearch(status === 'stopped' ? left : [picture])
+                const rest = status === 'stopped' ? left.filter(({ id }) => id !== picture.id) : []
+                if (without?.id !== picture.id) void startSearch([picture, ...rest])
+                // One that has not stopped goes on by itself without the picture.
+                else if (rest.length > 0) void startSearch(rest)
               }}
             />
           </div>

@@ -4,7 +4,7 @@ import { attachments } from '../media/attachments.ts'
 import { newId } from '../new-id.ts'
 import { callJson } from '../server/call.ts'
 import { model } from '../server/connection.ts'
-import { type Failure, isAbort, toFailure } from '../server/failure.ts'
+import { type Failure, type FailureKind, isAbort, toFailure } from '../server/failure.ts'
 import { type Wait, withPatience } from '../server/patience.ts'
 import { bodyOf, type DetectOptions } from './request.ts'
 import { countEdits, results, takeFound } from './results.ts'
@@ -45,6 +45,8 @@ export const options = signal<DetectOptions>({ output: 'box', thinks: false, con
 export const scope = signal<'one' | 'all'>('one')
 export const search = signal<Search | null>(null)
 let abort: AbortController | null = null
+/** What is wrong with one picture is not wrong with the next. */
+const OF_ONE_PICTURE: ReadonlySet<FailureKind> = new Set(['request', 'lost', 'unanswered'])
 
 /** What the chosen model can be asked for; empty when it finds no objects. */
 export const outputs = computed(() => {
@@ -80,17 +82,23 @@ export async function startSearch(pictures: readonly Attachment[] = inScope.valu
   }
   update({})
   const output = outputs.value.includes(options.value.output) ? options.value.output : (outputs.value[0] ?? 'box')
+  let unanswered: readonly Attachment[] = []
   for (const picture of pictures) {
     // Taken off the stage meanwhile.
     if (!attachments.value.some(({ id }) => id === picture.id)) continue
     try {
       const edits = await searchOne(picture, { ...options.value, output }, own.signal, (wait) => update({ wait }))
       update({ replacedEdits: state.replacedEdits + edits })
+      unanswered = []
     } catch (error) {
       if (isAbort(error)) return update({ status: 'stopped', wait: null })
-      const failures = [...state.failures, { picture, failure: toFailure(error) }]
-      // What is wrong with one picture is not wrong with the next.
-      if (toFailure(error).kind !== 'request') return update({ status: 'stopped', failures, wait: null })
+      const failure = toFailure(error)
+      const failures = [...state.failures, { picture, failure }]
+      const before = unanswered
+      unanswered = failure.kind === 'unanswered' ? [...before, picture] : []
+      // A proxy may refuse a picture for its size; where the connection breaks twice in a row, it would break again.
+      if (!OF_ONE_PICTURE.has(failure.kind) || unanswered.length > 1)
+        return update({ status: 'stopped', failures, left: [...before, ...state.left], wait: null })
       update({ failures })
     }
     update({ left: state.left.filter(({ id }) => id !== picture.id), wait: null })

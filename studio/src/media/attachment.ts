@@ -139,7 +139,7 @@ export async function upload(attachment: Attachment): Promise<string> {
     (file) => file.id,
     async (error: unknown) => {
       const why = await whyUnread(error, attachment)
-      const isOwn = why instanceof Failure && ['request', 'unsent'].includes(why.kind) && why.media === null
+      const isOwn = why instanceof Failure && ['request', 'unanswered'].includes(why.kind) && why.media === null
       throw isOwn ? why.about(attachment) : why
     },
   )
@@ -178,7 +178,7 @@ export async function whyUnread(error: unknown, { id, name, blob }: Readable): P
     .then(Boolean, () => false)
   if (isThere) return error
   const media = id === undefined ? null : { id, name }
-  return new Failure('request', `${name} has changed or is gone from the disk: bring it again.`, { media })
+  return new Failure('request', `${name} has been changed or removed on the disk: add it again.`, { media })
 }
 
 export function toDataUrl(file: Readable): Promise<string> {

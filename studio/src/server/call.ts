@@ -18,6 +18,9 @@ interface CallOptions {
   readonly noted?: boolean
 }
 
+/** What proxies allow unless they are told otherwise. */
+const LARGE_BYTES = 1_000_000
+
 type Done = ReturnType<typeof noteExchange>
 
 /** Calls an endpoint that answers with JSON. @throws Failure; DOMException `AbortError` when aborted. */
@@ -100,17 +103,21 @@ async function send(
   const headers: Record<string, string> = { ...own, authorization: `Bearer ${given}` }
   if (accept !== undefined) headers.accept = accept
   if (body !== undefined && !isRaw(body)) headers['content-type'] = 'application/json'
+  const sent = body === undefined || isRaw(body) ? body : JSON.stringify(body)
   const response = await fetch(path, {
     method,
     headers,
-    ...(body === undefined ? {} : { body: isRaw(body) ? body : JSON.stringify(body) }),
+    ...(sent === undefined ? {} : { body: sent }),
     ...(signal ? { signal } : {}),
   }).catch(async (error: unknown) => {
     done({ status: 0, response: null })
     if (isAbort(error)) throw error
     if (!(await isServerThere(signal))) throw new Failure('offline', 'The server does not answer.')
-    const guess = body === undefined ? '' : ' It may be larger than a proxy in between allows.'
-    throw new Failure('unsent', `The request could not be sent, although the server answers.${guess}`)
+    const guess = sizeOf(sent) > LARGE_BYTES ? ' The request may be larger than a proxy on the way allows.' : ''
+    throw new Failure(
+      'unanswered',
+      `The connection broke before an answer came, although the server is running.${guess}`,
+    )
   })
   if (response.ok) return response
   if (response.status === 401) rejectKey(given)
@@ -120,6 +127,14 @@ async function send(
     .catch(() => null)) as unknown
   done({ status: response.status, response: answer })
   throw named(await failureOf(response), body)
+}
+
+/** About the bytes of a body. */
+function sizeOf(sent: FormData | Blob | string | undefined): number {
+  if (sent === undefined) return 0
+  if (typeof sent === 'string') return sent.length
+  if (sent instanceof Blob) return sent.size
+  return [...sent.values()].reduce((sum, value) => sum + (typeof value === 'string' ? value.length : value.size), 0)
 }
 
 /** Names the file that a failure is about: a person does not know the fields of the request. */

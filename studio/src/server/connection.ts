@@ -64,6 +64,6 @@ function keyIn(text: string): string | null {
   keyProblem.value =
     other === undefined
       ? null
-      : `A key cannot have ${other.trim() === '' ? 'a space' : `“${other}”`} in it. Copy the whole key again.`
+      : `A key cannot contain ${other.trim() === '' ? 'a space' : `“${other}”`}. Copy the whole key again.`
   return other === undefined ? given : null
 }

@@ -1,10 +1,19 @@
 import type { ErrorBody } from './wire.ts'
 
 /**
- * `gone`: the server does not have the model that the request names, or no longer. `unsent`: the server is there, but the
- * request did not get through. `lost`: the server no longer has a file that was uploaded to it.
+ * `gone`: the server does not have the model that the request names, or no longer. `unanswered`: the connection broke
+ * before an answer came, although the server is there. `lost`: the server no longer has a file that was uploaded to it.
  */
-export type FailureKind = 'offline' | 'unsent' | 'key' | 'busy' | 'gone' | 'lost' | 'request' | 'server' | 'broken-off'
+export type FailureKind =
+  | 'offline'
+  | 'unanswered'
+  | 'key'
+  | 'busy'
+  | 'gone'
+  | 'lost'
+  | 'request'
+  | 'server'
+  | 'broken-off'
 
 /** An attachment of a request, as far as it matters here. */
 export interface MediaAtFault {

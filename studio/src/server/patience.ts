@@ -16,18 +16,18 @@ export function waitText({ seconds, failure }: Wait, isSpoken = false): string {
 }
 
 function reasonOf({ kind, status }: Failure): string {
-  if (kind === 'unsent') return 'The request could not be sent.'
+  if (kind === 'unanswered') return 'The connection broke before an answer came.'
   return status === 429 ? 'The request limit is reached.' : 'The server is busy.'
 }
 
 /** A server that wants to be left alone for longer has no room this month rather than this minute. */
 const MOST_SECONDS = 15 * 60
-/** Before a request that did not get through is sent again, in seconds; then it has failed. */
-const UNSENT_PAUSES = [1, 3]
+/** Before a request is sent again whose connection broke, in seconds; then it has failed. */
+const UNANSWERED_PAUSES = [1, 3]
 
 /**
  * Calls again as long as the server is too busy, when it says, or does not answer, when it is back; and a few times where a
- * request does not get through.
+ * connection breaks before an answer.
  * @param onWait told what it waits for and the seconds that are left, each second; null when it goes on. While the server
  *   does not answer, it is asked each second.
  * @throws what else `call` throws; DOMException `AbortError` when aborted while waiting.
@@ -37,7 +37,7 @@ export async function withPatience<Value>(
   onWait: (wait: Wait | null) => void,
   signal: AbortSignal,
 ): Promise<Value> {
-  const pauses = UNSENT_PAUSES.values()
+  const pauses = UNANSWERED_PAUSES.values()
   for (;;) {
     try {
       return await call()
@@ -47,7 +47,7 @@ export async function withPatience<Value>(
         onWait({ seconds: 1, failure: error })
         await serverIsBack(signal)
       } else {
-        const seconds = error.kind === 'unsent' ? pauses.next().value : pauseOf(error)
+        const seconds = error.kind === 'unanswered' ? pauses.next().value : pauseOf(error)
         if (seconds === undefined) throw error
         for (let left = seconds; left > 0; left--) {
           onWait({ seconds: left, failure: error })
