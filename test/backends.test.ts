@@ -275,7 +275,8 @@ async function oldBucket(): Promise<OldStore> {
       return [...s3.objects.keys()]
     },
     put: async (name) => void s3.objects.set(name, { bytes: Buffer.from('x'), modified: new Date(0) }),
-    putMark: async (name) => void s3.objects.set(`.databases/${name}`, { bytes: Buffer.from(''), modified: new Date(0) }),
+    putMark: async (name) =>
+      void s3.objects.set(`.databases/${name}`, { bytes: Buffer.from(''), modified: new Date(0) }),
     async unmark() {
       for (const name of s3.objects.keys()) if (name.startsWith('.databases/')) s3.objects.delete(name)
     },

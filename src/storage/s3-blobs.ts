@@ -89,7 +89,11 @@ export async function openS3Blobs(url: URL, folder: string): Promise<BlobStore> 
     },
 
     list: () => listed(),
-    marks: async () => (await Array.fromAsync(listed(`${MARKS}/`))).flat(),
+    async marks() {
+      const marks: ListedBlob[] = []
+      for await (const some of listed(`${MARKS}/`)) marks.push(...some)
+      return marks
+    },
 
     async mark(id) {
       await client.send(new sdk.PutObjectCommand({ ...at(`${MARKS}/${id}`), Body: '' })).catch(fail)
