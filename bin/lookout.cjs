@@ -26,17 +26,20 @@ function packagedNode() {
 }
 
 /** Signals that follow sooner are one: npm passes on the one that a terminal has sent to all of them. */
-const SAME_SIGNAL_MS = 1000
+const SAME_SIGNAL_MS = 250
 
 /** Runs Lookout on another Node, and ends as that ends. The child ends when the channel between them does. */
 function runOn(node) {
   const stdio = ['inherit', 'inherit', 'inherit', 'ipc']
-  const child = spawn(node, [PROGRAM].concat(process.argv.slice(2)), { stdio })
-  let signalled = Number.NEGATIVE_INFINITY
-  const passOn = (pass) => () => {
-    if (Date.now() - signalled < SAME_SIGNAL_MS) return
-    signalled = Date.now()
-    pass()
+  const env = Object.assign({}, process.env, { LOOKOUT_LAUNCHER: '1' })
+  const child = spawn(node, [PROGRAM].concat(process.argv.slice(2)), { stdio, env })
+  const passOn = (pass) => {
+    let signalled = Number.NEGATIVE_INFINITY
+    return () => {
+      if (Date.now() - signalled < SAME_SIGNAL_MS) return
+      signalled = Date.now()
+      pass()
+    }
   }
   // A terminal sends it to the child too, where a second SIGINT would be another one. Only the server listens to this.
   process.on(

@@ -132,9 +132,14 @@ async function main([first, ...rest]: readonly string[]): Promise<void> {
   else await command.run(rest)
 }
 
-/** A launcher that is killed takes this process with it: nothing else would end a server that holds the port. */
+/**
+ * A launcher that is killed takes this process with it: nothing else would end a server that holds the port. Another
+ * parent may close its channel to let this process go.
+ */
 function endWithLauncher(): void {
-  if (!process.connected) return
+  const isLaunched = process.env.LOOKOUT_LAUNCHER !== undefined
+  delete process.env.LOOKOUT_LAUNCHER
+  if (!isLaunched || !process.connected) return
   process.once('disconnect', () => process.exit(1))
   process.channel?.unref()
 }

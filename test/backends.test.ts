@@ -141,7 +141,7 @@ describe.skipIf(missing !== '')(title, () => {
       s3.refuses = false
     })
     expect(response.status).toBe(503)
-    expect((await errorOf(response)).message).toBe('The file store refuses this; try again later')
+    expect((await errorOf(response)).message).toBe('The file store refused the request; try again later')
     expect(servers[0]!.logs.map((line) => (JSON.parse(line) as { cause?: string }).cause)).toContainEqual(
       expect.stringContaining('AccessDenied'),
     )
@@ -192,7 +192,7 @@ describe.skipIf(missing !== '')(title, () => {
       // A connection that has just been ended is replaced at the next request.
       await expect
         .poll(async () => (await errorOf(await upload(0, key, png, filename))).message)
-        .toBe('The database refuses this at the moment; try again later')
+        .toBe('The database is refusing requests at the moment; try again later')
       const headers = { authorization: `Bearer ${key}`, 'content-type': 'application/json' }
       const body = JSON.stringify({ model: 'service-mk1.5', messages: [{ role: 'user', content: 'Hi' }] })
       const chat = await fetch(`${servers[0]!.url}/v1/chat/completions`, { method: 'POST', headers, body })
@@ -212,7 +212,10 @@ describe.skipIf(missing !== '')(title, () => {
   test('the next start removes objects without a record, and keeps the others', async () => {
     const key = await newKey()
     const id = await idOf(await upload(0, key, png))
-    s3.objects.set('files/nobody/file-0000000000000000000000', { bytes: png, modified: new Date(0) })
+    const [mark] = [...s3.objects.keys()].filter((name) => name.startsWith('files/.databases/'))
+    for (const name of ['files/nobody/file-0000000000000000000000', mark!]) {
+      s3.objects.set(name, { bytes: png, modified: new Date(0) })
+    }
     const next = await startTestServer({
       environment: {
         DATABASE_URL: postgres!.url,
@@ -231,6 +234,8 @@ interface OldStore {
   names(): Promise<string[]>
   /** Adds what no server of the test has stored. */
   put(name: string): Promise<void>
+  putMark(name: string): Promise<void>
+  unmark(): Promise<void>
 }
 
 async function oldFolder(): Promise<OldStore> {
@@ -252,6 +257,11 @@ async function oldFolder(): Promise<OldStore> {
       await mkdir(dirname(path), { recursive: true })
       await writeFile(path, 'x')
     },
+    async putMark(name) {
+      await mkdir(dirname(join(root, '.databases', name)), { recursive: true })
+      await writeFile(join(root, '.databases', name), '')
+    },
+    unmark: () => rm(join(root, '.databases'), { recursive: true }),
   }
 }
 
@@ -265,6 +275,11 @@ async function oldBucket(): Promise<OldStore> {
       return [...s3.objects.keys()]
     },
     put: async (name) => void s3.objects.set(name, { bytes: Buffer.from('x'), modified: new Date(0) }),
+    putMark: async (name) =>
+      void s3.objects.set(`.databases/${name}`, { bytes: Buffer.from(''), modified: new Date(0) }),
+    async unmark() {
+      for (const name of s3.objects.keys()) if (name.startsWith('.databases/')) s3.objects.delete(name)
+    },
   }
 }
 
@@ -274,7 +289,7 @@ describe.each([
 ])('in %s', (_, openStore) => {
   const LEFT = 'default/file-0000000000000000000000'
   const REMOVED = 'Removed the bytes of unfinished uploads'
-  const SPARED = 'The blob store has files of another database, so unfinished uploads stay in it'
+  const SPARED = 'Another database has used this blob store, so unfinished uploads are not removed from it'
 
   /** Starts a server on the store, uploads a file if asked, and waits for what the log says of the start. */
   async function run({ location, names }: OldStore, { own = false, uploads = false, says = '' }): Promise<void> {
@@ -318,6 +333,26 @@ describe.each([
     expect(await filesIn(store)).toHaveLength(3)
     await run(store, { says: SPARED })
     expect(await filesIn(store)).toHaveLength(3)
+  })
+
+  test('a first start on files of two databases that left no marks removes nothing', async () => {
+    const store = await openStore()
+    await run(store, { uploads: true })
+    await run(store, { own: true, uploads: true, says: SPARED })
+    await store.unmark()
+    await run(store, {})
+    await run(store, { own: true, says: SPARED })
+    expect(await filesIn(store)).toHaveLength(2)
+  })
+
+  test('only what a server writes counts as a mark of another database', async () => {
+    const store = await openStore()
+    await run(store, { uploads: true })
+    for (const name of ['.nfs0001', 'a/b']) await store.putMark(name)
+    await store.put(LEFT)
+    await store.names()
+    await run(store, { says: REMOVED })
+    expect(await filesIn(store)).toHaveLength(1)
   })
 
   test('a start removes nothing if the files are older than marks, and the database knows none of them', async () => {

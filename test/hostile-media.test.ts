@@ -54,6 +54,10 @@ const asked: string[] = []
 const resolve: NonNullable<MediaLoaderOptions['resolve']> = (hostname, _options, callback) => {
   asked.push(hostname)
   const addresses = NAMES[hostname] ?? []
+  if (hostname === 'busy.example') {
+    callback(Object.assign(new Error(`getaddrinfo EMFILE ${hostname}`), { code: 'EMFILE' }), [])
+    return
+  }
   callback(
     null,
     addresses.map((address) => ({ address, family: address.includes(':') ? 6 : 4 })),
@@ -406,6 +410,18 @@ describe('audio', () => {
 })
 
 describe('servers', () => {
+  it('a lack of file descriptors is a 503, and the log does not name the host', async () => {
+    server.logs.length = 0
+    const url = 'http://busy.example/private'
+    const response = await server.post('/v1/chat/completions', {
+      model: 'service-mk1.5',
+      messages: [{ role: 'user', content: [image(url)] }],
+    })
+    expect(response.status).toBe(503)
+    await expect.poll(() => server.logs.join('')).toContain('"cause":"EMFILE: no connection can be opened"')
+    expect(server.logs.join('')).not.toMatch(/busy|private/)
+  })
+
   it('HTML at the URL of an image: not read to its end', async () => {
     let sent = 0
     routes = {

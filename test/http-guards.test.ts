@@ -109,15 +109,21 @@ test('headers that arrive too slowly get 408', async () => {
 })
 
 test('a client that never ends its side is disconnected after that', async () => {
-  const { hostname, port } = new URL(server.url)
-  const accepted: Socket[] = []
-  const note = (message: unknown) => void accepted.push((message as { socket: Socket }).socket)
+  const { hostname, port: serverPort } = new URL(server.url)
+  // By its port, which a socket that is gone no longer has.
+  const accepted = new Map<number | undefined, Socket>()
+  const note = (message: unknown) => {
+    const { socket } = message as { socket: Socket }
+    accepted.set(socket.remotePort, socket)
+  }
   subscribe('net.server.socket', note)
   onTestFinished(() => void unsubscribe('net.server.socket', note))
-  const socket = connect({ port: Number(port), host: hostname, allowHalfOpen: true }).on('error', () => {})
+  const socket = connect({ port: Number(serverPort), host: hostname, allowHalfOpen: true }).on('error', () => {})
   onTestFinished(() => void socket.destroy())
+  await once(socket, 'connect')
+  const port = socket.localPort
   expect(await text(socket)).toMatch(/^HTTP\/1\.1 408 /)
-  const own = accepted.find(({ remotePort }) => remotePort === socket.localPort)!
+  const own = accepted.get(port)!
   await expect.poll(() => own.destroyed).toBe(true)
 })
 

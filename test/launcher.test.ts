@@ -1,4 +1,4 @@
-import { type ChildProcess, spawn } from 'node:child_process'
+import { type ChildProcess, type StdioOptions, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { copyFile, mkdir, mkdtemp, rm } from 'node:fs/promises'
 import { connect } from 'node:net'
@@ -25,8 +25,13 @@ afterAll(async () => {
 })
 const started: ChildProcess[] = []
 
-function launch(args: readonly string[], launcher = LAUNCHER): ChildProcess {
-  const child = spawn(process.execPath, ['--import', OLD_NODE, launcher, ...args], {
+function launch(
+  args: readonly string[],
+  launcher = LAUNCHER,
+  stdio: StdioOptions = ['ignore', 'pipe', 'pipe'],
+  node = ['--import', OLD_NODE],
+): ChildProcess {
+  const child = spawn(process.execPath, [...node, launcher, ...args], {
     env: {
       ...process.env,
       LOOKOUT_DATA_DIR: directory,
@@ -35,7 +40,7 @@ function launch(args: readonly string[], launcher = LAUNCHER): ChildProcess {
       LOOKOUT_API_KEY: KEY,
       LOOKOUT_DRAIN_SECONDS: '600',
     },
-    stdio: ['ignore', 'pipe', 'pipe'],
+    stdio,
     // A process group of its own.
     detached: true,
   })
@@ -57,6 +62,19 @@ test('without a Node that is new enough, says in one line what to install', asyn
     stdout: '',
     stderr: expect.stringMatching(/^lookout: Lookout needs Node 24 or newer, and this is 20\.1\.0; install it .*\.\n$/),
   })
+})
+
+test('a parent with a channel may send messages and let go', async () => {
+  const launched = launch(['serve'], LAUNCHER, ['ignore', 'pipe', 'pipe', 'ipc'], [])
+  const port = await portOf(launched)
+  const rest = text(launched.stdout!)
+  await new Promise((resolve) => launched.send('hello', resolve))
+  launched.disconnect()
+  // Each is answered after what came before it.
+  for (let i = 0; i < 5; i++) expect((await fetch(`http://127.0.0.1:${port}/healthz`)).status).toBe(200)
+  launched.kill('SIGTERM')
+  expect(await once(launched, 'exit')).toEqual([0, null])
+  expect(await rest).toMatch(/^SIGTERM: /)
 })
 
 // On Linux, npm installs a Node; elsewhere there is none to go on with.
@@ -113,13 +131,17 @@ describe.runIf(process.platform === 'linux')('an old Node hands over to the one 
   })
 })
 
-/** Starts a server, and waits until it listens. */
+/** Starts a server on an old Node, and waits until it listens. */
 async function serve() {
   const launched = launch(['serve'])
+  return { launched, port: await portOf(launched) }
+}
+
+async function portOf(launched: ChildProcess): Promise<number> {
   let printed = ''
   for await (const data of launched.stdout!.setEncoding('utf8').iterator({ destroyOnReturn: false })) {
     printed += data
     if (/JSON\n\n$/.test(printed)) break
   }
-  return { launched, port: Number(/127\.0\.0\.1:(\d+)/.exec(printed)![1]) }
+  return Number(/127\.0\.0\.1:(\d+)/.exec(printed)![1])
 }

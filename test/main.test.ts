@@ -63,6 +63,9 @@ describe('the command line', () => {
     const cameras = [
       { name: 'a', url: 'rtsp://admin:secret-1@10.0.0.9/live?user=admin&password=secret-2/x&secret-3' },
       { name: 'b', url: 'rtsp://10.0.0.9/user=admin&password=secret-4&channel=1' },
+      { name: 'c', url: 'rtsp://10.0.0.9/user:admin;pwd:secret-12x/1' },
+      { name: 'd', url: 'http://secret-13@10.0.0.9/cgi/admin:secret-14/x.jpg' },
+      { name: 'e', url: 'rtsp://secret-15@10.0.0.9/cgi/admin%3Asecret-16/x%3Dsecret-17' },
     ]
     const environment = {
       DATABASE_URL: 'postgres://lookout@db/lookout?password=secret-5&sslmode=require',
@@ -70,6 +73,7 @@ describe('the command line', () => {
       LOOKOUT_BLOBS: 's3://bucket?endpoint=https://key:secret-8@minio:9000/',
       LOOKOUT_CAMERAS: JSON.stringify(cameras),
       OTEL_EXPORTER_OTLP_ENDPOINT: 'https://user:secret-9@collector:4318',
+      OTEL_EXPORTER_OTLP_TRACES_ENDPOINT: 'http://tok-secret-18@collector:4318',
       OTEL_EXPORTER_OTLP_HEADERS: 'authorization=secret-10',
       OTEL_EXPORTER_OTLP_TRACES_HEADERS: 'api-key=secret-11',
     }

@@ -35,8 +35,9 @@ function shown(settings: Config): Record<string, unknown> {
     cacheDirectory: settings.cacheDirectory ?? cacheDirectory(),
     apiKey: settings.apiKey === null ? null : HIDDEN,
     secret: settings.secret === null ? null : HIDDEN,
-    cameras: settings.cameras.map(({ url, password, ...camera }) => {
-      return { ...camera, url: withoutSecrets(url), password: password === null ? null : HIDDEN }
+    cameras: settings.cameras.map(({ url, username, password, ...camera }) => {
+      const login = password === null ? { username: username && HIDDEN, password } : { username, password: HIDDEN }
+      return { ...camera, url: withoutSecrets(url), ...login }
     }),
     databaseUrl: settings.databaseUrl && withoutSecrets(settings.databaseUrl),
     redisUrl: settings.redisUrl && withoutSecrets(settings.redisUrl),
@@ -51,13 +52,15 @@ const OPEN: ReadonlySet<string> = new Set(['endpoint', 'region', 'young', 'sslmo
 
 /**
  * An address without what could be a password: in the login, in the query, or in a path such as that of cameras which
- * take `/user=admin&password=...`. A folder stays as it is.
+ * take `/user=admin&password=...` or `/admin:...`. A folder stays as it is.
  */
 function withoutSecrets(address: string): string {
   if (!URL.canParse(address)) return address
   const url = new URL(address)
   if (url.password !== '') url.password = HIDDEN
-  url.pathname = url.pathname.replace(/=[^/&;]*/g, `=${HIDDEN}`)
+  // A token may be the whole login.
+  else if (url.username !== '' && !/^(postgres(ql)?|rediss?):$/.test(url.protocol)) url.username = HIDDEN
+  url.pathname = url.pathname.replace(/([=:]|%3[ad])[^/&;]*/gi, `$1${HIDDEN}`)
   const query = [...url.searchParams].map(([name, value]) => {
     return value === '' ? HIDDEN : `${name}=${OPEN.has(name) ? withoutSecrets(value) : HIDDEN}`
   })

@@ -78,7 +78,10 @@ function stopSignal() {
     begin(signal)
   }
   process.on('SIGUSR2', () => passOn('SIGTERM'))
-  process.on('message', () => passOn('SIGINT'))
+  // Another parent may send what it likes.
+  process.on('message', (message) => {
+    if (message === 'SIGINT') passOn('SIGINT')
+  })
   return {
     whenAsked(action: (signal: NodeJS.Signals) => Promise<void>) {
       stop = action

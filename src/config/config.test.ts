@@ -88,6 +88,7 @@ test.each([
   ['LOOKOUT_CAMERA_HOSTS', 'cam/24'],
   ['LOOKOUT_BLOBS', 's3://'],
   ['LOOKOUT_BLOBS', 's3:bucket'],
+  ['LOOKOUT_BLOBS', 'S3://bucket'],
   ['LOOKOUT_BLOBS', 's3://bucket?endpoint=minio:9000'],
   ['LOOKOUT_BLOBS', 's3://bucket?end_point=http://minio:9000'],
   ['LOOKOUT_METRICS_PORT', '8080'],
@@ -116,7 +117,7 @@ test.each([
 
 test('takes hosts as names and addresses, with ports and as networks of cameras', () => {
   const hosts = ['minio', 'minio:9000', 'a_b.local', '10.0.0.7:80', '[::1]:80', '[fe80::1]', 'fe80::1', 'bücher.de']
-  const networks = ['192.168.1.0/24', 'fd00::/8']
+  const networks = ['192.168.1.0/24', '10.0/8', 'fd00::/8']
   const config = readConfig({
     LOOKOUT_HOST: '[::1]',
     LOOKOUT_MEDIA_HOSTS: hosts.join(),

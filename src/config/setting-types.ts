@@ -1,4 +1,5 @@
 import { isIP } from 'node:net'
+import ipaddr from 'ipaddr.js'
 import { z } from 'zod'
 import { booleanOf } from './boolean-text.ts'
 
@@ -53,7 +54,8 @@ export function listeningHost() {
 
 /** Hosts that may be asked, each `host` or `host:port`. @param networks whether they may be networks too, as CIDR. */
 export function hosts({ networks = false } = {}) {
-  const isOne = (given: string) => isHost(isIP(given) === 6 ? `[${given}]` : given) || (networks && isNetwork(given))
+  const isOne = (given: string) =>
+    isHost(isIP(given) === 6 ? `[${given}]` : given) || (networks && ipaddr.isValidCIDR(given))
   return list().refine(
     (given) => given.every(isOne),
     `expected hosts (host or host:port, without http://)${networks ? ' and networks (192.168.1.0/24)' : ''}`,
@@ -67,27 +69,21 @@ function isHost(given: string): boolean {
   return /^[^\s/?#@*\\]+$/.test(given) && !/:0*$/.test(given) && URL.canParse(`http://${given}`)
 }
 
-function isNetwork(given: string): boolean {
-  const [, address = '', bits] = /^([^/]+)\/(\d{1,3})$/.exec(given) ?? []
-  const family = isIP(address)
-  return family !== 0 && Number(bits) <= (family === 4 ? 32 : 128)
-}
-
 /** A place for bytes: a folder, or `s3://bucket/prefix` with what a query may say of it. */
 export function blobPlace() {
   const isBucket = (given: string) => {
     if (!URL.canParse(given)) return false
-    const { protocol, hostname, searchParams } = new URL(given)
+    const { hostname, searchParams } = new URL(given)
     const endpoint = searchParams.get('endpoint')
     return (
-      protocol === 's3:' &&
+      given.startsWith('s3://') &&
       hostname !== '' &&
       [...searchParams.keys()].every((name) => ['endpoint', 'region', 'young'].includes(name)) &&
       (endpoint === null || address(['http:', 'https:']).safeParse(endpoint).success)
     )
   }
   return text().refine(
-    (given) => (/^s3:|:\/\//.test(given) ? isBucket(given) : true),
+    (given) => (/^s3:|:\/\//i.test(given) ? isBucket(given) : true),
     'expected a folder or s3://bucket/prefix, with nothing but endpoint=https://... and region=... after a ?',
   )
 }

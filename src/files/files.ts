@@ -74,6 +74,8 @@ export class Files implements StoredFiles {
   #timer: NodeJS.Timeout | null = null
   #expiring: Promise<void> = Promise.resolve()
   #sweeping: Promise<void> | null = null
+  /** Whether the log says that it fails: a store may refuse it for ever. */
+  #complained = false
 
   constructor({ database, blobs, logger }: FilesOptions) {
     this.#database = database
@@ -287,7 +289,10 @@ export class Files implements StoredFiles {
     try {
       await sweepBlobs(this.#database, this.#blobs, this.#logger)
     } catch (error) {
-      this.#logger.warn({ err: error }, 'The bytes of unfinished uploads could not be removed yet')
+      if (!this.#complained) {
+        this.#logger.warn({ err: error }, 'The bytes of unfinished uploads could not be removed yet')
+      }
+      this.#complained = true
       this.#sweeping = null
     }
   }

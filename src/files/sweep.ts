@@ -9,18 +9,26 @@ import { blobName, isBlobName } from './file-id.ts'
 
 /** The mark for files of a database that has not left its own: one of an earlier version, or one that is lost. */
 const UNKNOWN = 'unknown'
+/** What `sharedSecret` makes. What else is beside marks (`.nfs0001`) is of no database. */
+const MARK = /^[\w-]{43}$/
 const NAMES_SHOWN = 10
 
 /**
  * Removes blobs that belong to no file: what a crash leaves between bytes and row. Only a store that no other database
- * has used is swept, because the files of another one look the same.
+ * has used is swept, because the files of another one look the same. It is not swept at once: the other one has left no
+ * mark before it starts with this version too.
  */
 export async function sweepBlobs(database: Database, blobs: BlobStore, logger: Pick<Logger, 'warn'>): Promise<void> {
-  const others = await markedByOthers(database, blobs)
+  const own = await sharedSecret(database, 'blobs')()
+  const isMarked = await isMarkedLongAgo(own, blobs)
+  if (isMarked === null) await mark(own, database, blobs)
+  // Servers of two databases may start on it together.
+  const others = (await marksOf(blobs)).map(({ name }) => name).filter((name) => name !== own)
   if (others.length > 0) {
-    logger.warn({ marks: others }, 'The blob store has files of another database, so unfinished uploads stay in it')
-    return
+    const message = 'Another database has used this blob store, so unfinished uploads are not removed from it'
+    logger.warn({ marks: others }, message)
   }
+  if (others.length > 0 || !isMarked) return
   const removed: string[] = []
   for await (const listed of blobs.list()) {
     const known = await knownOf(database, listed)
@@ -35,16 +43,20 @@ export async function sweepBlobs(database: Database, blobs: BlobStore, logger: P
   logger.warn({ removed: removed.length, names }, 'Removed the bytes of unfinished uploads')
 }
 
-/** Marks the store as used by the database. @returns the marks of other databases. */
-async function markedByOthers(database: Database, blobs: BlobStore): Promise<readonly string[]> {
-  const own = await sharedSecret(database, 'blobs')()
-  const before = await blobs.marks()
-  if (!before.includes(own)) {
-    if (before.length === 0 && (await isOfUnknown(database, blobs))) await blobs.mark(UNKNOWN)
-    await blobs.mark(own)
-  }
-  // Servers of two databases may start on it together.
-  return (await blobs.marks()).filter((mark) => mark !== own)
+/** Whether the mark was there before this start, or one of another server of the same database; null without the mark. */
+async function isMarkedLongAgo(own: string, blobs: BlobStore): Promise<boolean | null> {
+  const mark = (await marksOf(blobs)).find(({ name }) => name === own)
+  return mark === undefined ? null : mark.isSettled()
+}
+
+/** Marks the store as used by the database. */
+async function mark(own: string, database: Database, blobs: BlobStore): Promise<void> {
+  if ((await marksOf(blobs)).length === 0 && (await isOfUnknown(database, blobs))) await blobs.mark(UNKNOWN)
+  await blobs.mark(own)
+}
+
+async function marksOf(blobs: BlobStore): Promise<readonly ListedBlob[]> {
+  return (await blobs.marks()).filter(({ name }) => name === UNKNOWN || MARK.test(name))
 }
 
 /** Whether a store without marks has files, and the database knows none of them. Earlier versions left no marks. */

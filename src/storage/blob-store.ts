@@ -35,7 +35,7 @@ export interface BlobStore {
   /** Lists what is kept, in parts. */
   list(): AsyncIterable<readonly ListedBlob[]>
   /** The databases whose servers have used the store. */
-  marks(): Promise<readonly string[]>
+  marks(): Promise<readonly ListedBlob[]>
   /** Adds a database to them. @param id letters, digits, `_` and `-` */
   mark(id: string): Promise<void>
   close(): Promise<void>

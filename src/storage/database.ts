@@ -132,7 +132,7 @@ export class Database {
     // An embedded database that cannot write its log ends without a word.
     const code = codeOf(error)
     if (isFull(code) || (await this.#embedded?.isDiskFull())) return new StorageFullError('the database', shown)
-    const what = REFUSING_STATE.test(code ?? '') ? 'refuses this at the moment' : 'is not responding'
+    const what = REFUSING_STATE.test(code ?? '') ? 'is refusing requests at the moment' : 'is not responding'
     return serviceUnavailable(`The database ${what}; try again later`, RETRY_AFTER_S, shown)
   }
 

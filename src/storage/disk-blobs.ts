@@ -28,8 +28,8 @@ export async function openDiskBlobs(directory: string): Promise<BlobStore> {
     }
   }
   /** Alone on the folder, a server may remove files that are older than itself; beside others, only old ones. */
-  const isSettled = async (name: string) => {
-    const written = (await stat(pathOf(name)).catch(() => null))?.mtimeMs ?? Number.POSITIVE_INFINITY
+  const isSettled = async (path: string) => {
+    const written = (await stat(path).catch(() => null))?.mtimeMs ?? Number.POSITIVE_INFINITY
     return written < (drafts.alone ? performance.timeOrigin : Date.now() - YOUNG_MS)
   }
   return {
@@ -56,7 +56,7 @@ export async function openDiskBlobs(directory: string): Promise<BlobStore> {
     async *list() {
       let listed: ListedBlob[] = []
       for await (const name of allNames()) {
-        listed.push({ name, isSettled: () => isSettled(name) })
+        listed.push({ name, isSettled: () => isSettled(pathOf(name)) })
         if (listed.length < LISTED_AT_ONCE) continue
         yield listed
         listed = []
@@ -64,7 +64,9 @@ export async function openDiskBlobs(directory: string): Promise<BlobStore> {
       yield listed
     },
 
-    marks: () => entries(marks),
+    async marks() {
+      return (await entries(marks)).map((name) => ({ name, isSettled: () => isSettled(join(marks, name)) }))
+    },
 
     async mark(id) {
       await mkdir(marks, { recursive: true, mode: 0o700 })

@@ -2,7 +2,7 @@ import { open, rm } from 'node:fs/promises'
 import type { Readable } from 'node:stream'
 import type { S3ServiceException } from '@aws-sdk/client-s3'
 import { serviceUnavailable } from '../lib/errors/errors.ts'
-import { type BlobStore, MARKS } from './blob-store.ts'
+import { type BlobStore, type ListedBlob, MARKS } from './blob-store.ts'
 import { openDrafts } from './draft-folder.ts'
 import { StorageFullError } from './storage-full.ts'
 
@@ -14,6 +14,8 @@ const CONNECT_TIMEOUT_MS = 3_000
 const REQUEST_TIMEOUT_MS = 30_000
 /** How S3-compatible stores say that they are full. */
 const INSUFFICIENT_STORAGE = 507
+/** Another try gets these again. 408 and 429 are the store's way to say that it is slow or busy. */
+const REFUSALS = [400, 401, 403, 404]
 
 /**
  * Stores blobs as objects in a bucket of any S3-compatible store. An upload is written to a file first: S3 needs its
@@ -42,12 +44,15 @@ export async function openS3Blobs(url: URL, folder: string): Promise<BlobStore> 
   const [Bucket, prefix] = [url.hostname, path === '' ? '' : `${path}/`]
   const at = (name: string) => ({ Bucket, Key: prefix + name })
   const spool = await openDrafts(folder)
-  async function* listed(folder: string) {
+  async function* listed(folder = ''): AsyncGenerator<ListedBlob[], void, void> {
     let ContinuationToken: string | undefined
     do {
       const page = { Bucket, Prefix: prefix + folder, MaxKeys: LISTED_AT_ONCE, ContinuationToken }
       const { Contents, NextContinuationToken } = await client.send(new sdk.ListObjectsV2Command(page)).catch(fail)
-      yield Contents ?? []
+      yield (Contents ?? []).map(({ Key, LastModified }) => ({
+        name: Key!.slice(prefix.length + folder.length),
+        isSettled: async () => LastModified !== undefined && Date.now() - LastModified.getTime() > youngMs,
+      }))
       ContinuationToken = NextContinuationToken
     } while (ContinuationToken !== undefined)
   }
@@ -83,22 +88,11 @@ export async function openS3Blobs(url: URL, folder: string): Promise<BlobStore> 
       await client.send(new sdk.DeleteObjectCommand(at(name))).catch(fail)
     },
 
-    async *list() {
-      for await (const objects of listed('')) {
-        yield objects.map(({ Key, LastModified }) => ({
-          name: Key!.slice(prefix.length),
-          isSettled: async () => LastModified !== undefined && Date.now() - LastModified.getTime() > youngMs,
-        }))
-      }
-    },
-
+    list: () => listed(),
     async marks() {
-      const folder = `${MARKS}/`
-      const ids: string[] = []
-      for await (const objects of listed(folder)) {
-        ids.push(...objects.map(({ Key }) => Key!.slice(prefix.length + folder.length)))
-      }
-      return ids
+      const marks: ListedBlob[] = []
+      for await (const some of listed(`${MARKS}/`)) marks.push(...some)
+      return marks
     },
 
     async mark(id) {
@@ -116,6 +110,6 @@ function fail(error: unknown): never {
   if (error instanceof Error && error.name === 'AbortError') throw error
   const status = (error as S3ServiceException | null)?.$metadata?.httpStatusCode
   if (status === INSUFFICIENT_STORAGE) throw new StorageFullError('files', error)
-  const what = status !== undefined && status < 500 ? 'refuses this' : 'is not responding'
+  const what = REFUSALS.includes(status ?? 0) ? 'refused the request' : 'is not responding'
   throw serviceUnavailable(`The file store ${what}; try again later`, RETRY_AFTER_S, error)
 }

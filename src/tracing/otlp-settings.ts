@@ -58,7 +58,7 @@ export function readSampler({
   OTEL_TRACES_SAMPLER_ARG: share,
 }: TracingVariables): Sampler {
   const root = ROOTS[name.replace('parentbased_', '')]
-  if (root === undefined) throw new Error(`OTEL_TRACES_SAMPLER is ${name}, which is not known`)
+  if (root === undefined) throw new Error(`OTEL_TRACES_SAMPLER is ${name}, which is not a known sampler`)
   const sampler = root(share)
   return name.startsWith('parentbased_') ? new ParentBasedSampler({ root: sampler }) : sampler
 }

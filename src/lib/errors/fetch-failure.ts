@@ -12,9 +12,13 @@ const REASONS: readonly (readonly [pattern: RegExp, reason: string])[] = [
   [/^(ERR_SSL_.*|EPROTO)$/, 'the server does not speak TLS'],
 ]
 
-/** Whether this machine is the cause: it has no file descriptors or no memory left for a connection. */
-export function isOwnFailure(error: unknown): boolean {
-  return namesOf(error).some((name) => ['EMFILE', 'ENFILE', 'ENOBUFS', 'ENOMEM'].includes(name))
+/**
+ * What this machine lacks for a connection, if it is the cause: file descriptors or memory. It is for the log, where the
+ * host that a client named must not be.
+ */
+export function ownFailureOf(error: unknown): Error | null {
+  const code = namesOf(error).find((name) => ['EMFILE', 'ENFILE', 'ENOBUFS', 'ENOMEM'].includes(name))
+  return code === undefined ? null : Object.assign(new Error('no connection can be opened'), { code })
 }
 
 /** Why a connection failed, in words for the client that sent the URL. */

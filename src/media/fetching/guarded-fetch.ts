@@ -1,6 +1,6 @@
 import type { Readable } from 'node:stream'
 import { ApiError, invalidRequest, serviceUnavailable } from '../../lib/errors/errors.ts'
-import { failureReason, isOwnFailure } from '../../lib/errors/fetch-failure.ts'
+import { failureReason, ownFailureOf } from '../../lib/errors/fetch-failure.ts'
 import { type AddressPolicy, GuardedAgent } from '../../lib/guarded-agent.ts'
 import { ForbiddenAddress } from '../../lib/public-address.ts'
 import { userAgent } from '../../lib/version.ts'
@@ -81,9 +81,10 @@ export class GuardedFetcher {
       signal.throwIfAborted()
       if (error instanceof ForbiddenAddress) throw forbidden(target, param)
       if (deadline.aborted) throw unreachable(url, `no response within ${this.#timeoutMs / 1000} s`, param)
-      if (isOwnFailure(error)) {
+      const failure = ownFailureOf(error)
+      if (failure !== null) {
         const message = `The server cannot fetch media at the moment. Try again in ${RETRY_AFTER_S} seconds.`
-        throw serviceUnavailable(message, RETRY_AFTER_S, error)
+        throw serviceUnavailable(message, RETRY_AFTER_S, failure)
       }
       throw unreachable(url, failureReason(error), param, error)
     }

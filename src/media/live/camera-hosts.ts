@@ -11,8 +11,8 @@ export class CameraHosts {
 
   /** @param allowed hosts (`host` or `host:port`) and networks (CIDR). */
   constructor(allowed: readonly string[]) {
-    this.#ranges = allowed.filter(isNetwork).map((text) => ipaddr.parseCIDR(text))
-    this.#names = hostSet(allowed.filter((text) => !isNetwork(text)))
+    this.#ranges = allowed.filter((text) => ipaddr.isValidCIDR(text)).map((text) => ipaddr.parseCIDR(text))
+    this.#names = hostSet(allowed.filter((text) => !ipaddr.isValidCIDR(text)))
   }
 
   /**
@@ -33,8 +33,4 @@ export class CameraHosts {
     const parsed = ipaddr.process(address)
     return this.#ranges.some((range) => parsed.kind() === range[0].kind() && parsed.match(range))
   }
-}
-
-function isNetwork(text: string): boolean {
-  return ipaddr.isValidCIDR(text)
 }
