@@ -1,6 +1,6 @@
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { mkdir, mkdtemp, readdir, readFile, rm, symlink, truncate, writeFile } from 'node:fs/promises'
+import { mkdir, mkdtemp, readdir, readFile, rm, stat, symlink, truncate, writeFile } from 'node:fs/promises'
 import { createServer } from 'node:http'
 import { type AddressInfo, connect } from 'node:net'
 import { tmpdir } from 'node:os'
@@ -8,6 +8,7 @@ import { join, resolve } from 'node:path'
 import { afterAll, beforeAll, beforeEach, describe, expect, onTestFinished, test, vi } from 'vitest'
 import { type FakeHub, type Fault, sha256, startFakeHub } from '../../test/support/fake-hub.ts'
 import { bool, readGguf, string, uint32, writeGguf } from '../../test/support/gguf-writer.ts'
+import { storeCard } from './cache/model-store.ts'
 import { HubError } from './hub-error.ts'
 import { pull } from './pull.ts'
 import type { PullEvent } from './pull-event.ts'
@@ -500,30 +501,36 @@ test('a file that another model or another snapshot uses stays until that goes',
   expect(await blobs()).toHaveLength(2)
 })
 
-test('a new commit leaves no links of the old one, unless other programs have files there', async () => {
+test('a pull of a new commit deletes nothing that others may use, and what is kept is there', async () => {
   const files = hub.repositories.get('acme/nano')!
   files.set('mmproj-F16.gguf', projector).set('nano-Q8_0.gguf', Buffer.concat([model, Buffer.alloc(5)]))
   const remove = (name: string) =>
     removeModel(name, { store: join(home, 'store'), cacheRoot: join(home, 'cache'), keepFiles: false })
-  const commits = ['1', '2', '3'].map((digit) => digit.repeat(40))
-  const [first, second, third] = commits as [string, string, string]
+  const [first, second] = ['1', '2'].map((digit) => digit.repeat(40)) as [string, string]
   hub.commit = first
   for (const quant of ['Q4_K_M', 'Q8_0']) await fetched({ quant })
   hub.commit = second
-  await fetched()
-  expect(await readdir(repository('snapshots', first))).toEqual(['mmproj-F16.gguf', 'nano-Q8_0.gguf'])
-  expect(await remove('acme/nano:Q8_0')).toMatchObject({
-    freedBytes: model.length + 5,
-    kept: [{ path: repository('blobs', sha256(projector)), reason: 'acme/nano:Q4_K_M uses it' }],
-  })
-  expect(await readdir(repository('snapshots'))).toEqual([second])
-  await writeFile(repository('snapshots', second, 'README.md'), 'of huggingface_hub')
   files.set(NAME, Buffer.concat([model, Buffer.alloc(7)]))
-  hub.commit = third
   await fetched()
-  expect(await readdir(repository('snapshots', second))).toHaveLength(3)
+  expect((await readdir(repository('snapshots', first))).sort()).toEqual(['mmproj-F16.gguf', NAME, 'nano-Q8_0.gguf'])
+  expect(sha256(await readFile(repository('snapshots', first, NAME)))).toBe(sha256(model))
+  const { kept } = await remove('acme/nano:Q8_0')
+  expect(kept).toContainEqual({ path: repository('blobs', sha256(projector)), reason: 'acme/nano:Q4_K_M uses it' })
+  for (const { path } of kept) expect((await stat(path)).isFile()).toBe(true)
   await remove('acme/nano')
-  expect(await blobs()).toEqual([sha256(model), sha256(projector)].sort())
+  expect(sha256(await readFile(repository('snapshots', first, NAME)))).toBe(sha256(model))
+})
+
+test('a file that an added model names by its blob stays', async () => {
+  const { model: entry } = await fetched()
+  const blob = repository('blobs', sha256(model))
+  const store = join(home, 'store')
+  await storeCard(store, { id: 'own', aliases: [], source: `file:${blob}`, model: blob, projector: null })
+  expect(await removeModel('acme/nano', { store, cacheRoot: join(home, 'cache'), keepFiles: false })).toMatchObject({
+    freedBytes: 0,
+    kept: [{ path: entry, reason: 'own uses it' }],
+  })
+  expect(sha256(await readFile(blob))).toBe(sha256(model))
 })
 
 test('without a hub nothing else than the cache is used', async () => {
