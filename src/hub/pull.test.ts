@@ -282,8 +282,26 @@ describe('a download', () => {
     await hub[Symbol.asyncDispose]()
     await fetched({ address })
     expect(notes().at(-1)).toMatch(/^the server cannot be reached .*; using the local file$/)
+    // A server that names no state of its files, and a version of Lookout that wrote no journal.
+    const journal = JSON.parse(await readFile(`${path}.json`, 'utf8'))
+    await writeFile(`${path}.json`, JSON.stringify({ ...journal, etag: null }))
+    expect((await fetched({ address })).model).toBe(path)
     await rm(`${path}.json`)
+    expect((await fetched({ address })).model).toBe(path)
+    await writeFile(`${path}.json`, JSON.stringify({ ...journal, done: [] }))
     await expect(fetched({ address })).rejects.toThrow(/^The download stopped: /)
+  })
+
+  test.each([
+    { what: 'that an earlier version fetched', hasCard: true },
+    { what: 'that a killed pull left', hasCard: false },
+  ])('of a file at an address replaces one $what', async ({ hasCard }) => {
+    const address = `${hub.cdnUrl}/acme/nano/${NAME}?signature=1`
+    const { file, model: path } = await fetched({ address })
+    await rm(`${path}.json`)
+    if (!hasCard) await rm(file)
+    expect((await fetched({ address })).model).toBe(path)
+    expect((await stat(`${path}.json`)).isFile()).toBe(true)
   })
 
   test('of a file at an address has the credentials in it, and shows them nowhere', async () => {
@@ -336,7 +354,7 @@ describe('a download', () => {
     expect([await bytes(first.model), await bytes(first.projector)]).toEqual([sha256(model), sha256(projector)])
     hub.repositories.get('acme/second')!.set(NAME, model)
     await expect(fetched({ address: at(`second/${NAME}`) })).rejects.toThrow(
-      /^nano-Q4_K_M is here already, from .*\/acme\/first\/nano-Q4_K_M\.gguf: give this model another id with --id, or /,
+      /^nano-Q4_K_M was already pulled from .*\/acme\/first\/nano-Q4_K_M\.gguf: choose another id with --id, or pass /,
     )
     const [one, two] = [
       await fetched({ projector: at('first/mmproj.gguf'), id: 'one' }),

@@ -1,9 +1,8 @@
 import { lstat, rm, rmdir } from 'node:fs/promises'
 import { dirname, join, relative } from 'node:path'
 import { findEntry } from '../catalogue/catalogue.ts'
-import { partPaths } from '../models/read/weight-files.ts'
 import { CachedRepository, isWithin, realOr } from './cache/hub-cache.ts'
-import { addAlias, removeCard, repositoryOf, type StoredCard, storedCards } from './cache/model-store.ts'
+import { addAlias, filesOf, removeCard, repositoryOf, type StoredCard, storedCards } from './cache/model-store.ts'
 import { incompletePath } from './download/fetch-file.ts'
 import { journalPath } from './download/journal.ts'
 import { HubError } from './hub-error.ts'
@@ -89,10 +88,6 @@ async function passOnNames({ aliases, source }: StoredCard, others: readonly Sto
   const heir = others.find((other) => repository !== null && repositoryOf(other.source) === repository)
   if (heir === undefined) return
   for (const alias of aliases) if ((await findEntry(alias)) !== undefined) await addAlias(heir, alias)
-}
-
-function filesOf({ model, projector }: StoredCard): string[] {
-  return [model, ...(projector === null ? [] : [projector])].flatMap(partPaths)
 }
 
 /**
