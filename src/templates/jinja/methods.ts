@@ -172,7 +172,7 @@ export const capitalized = (text: string) => text.slice(0, 1).toUpperCase() + te
 /** Where Python's `splitlines` ends a line. */
 const LINE_END = `\\r\\n|[\\n\\r\\v\\f\\x1c-\\x1e\\x85\\u2028\\u2029]`
 /** With the ends of the lines, but only between lines. */
-const LINE_BREAK = /(?<=[\n\v\f\x1c-\x1e\x85\u2028\u2029]|\r(?!\n))/
+const LINE_BREAK = `(?<=[\\n\\v\\f\\x1c-\\x1e\\x85\\u2028\\u2029]|\\r(?!\\n))`
 export const splitLines = (text: string) => text.replace(new RegExp(`(?:${LINE_END})$`), '').split(new RegExp(LINE_END))
 
 const found = (at: number) => {
@@ -198,7 +198,7 @@ const OF_STRINGS: Readonly<Record<string, Method<string>>> = {
   split: (text, given) => splitMethod(text, given, false),
   rsplit: (text, given) => splitMethod(text, given, true),
   splitlines: (text, given) => {
-    const lines = given.flag(0, 'keepends') ? text.split(LINE_BREAK) : splitLines(text)
+    const lines = given.flag(0, 'keepends') ? text.split(new RegExp(LINE_BREAK)) : splitLines(text)
     return list(text === '' ? [] : lines.map(string))
   },
   partition: (text, given) => partition(text, given.text(0), text.indexOf(given.text(0)), 'first'),
