@@ -10,7 +10,7 @@ import { isPlainSubpath } from './cache/safe-names.ts'
 import { checkParts, stemOf } from './choice/gguf-names.ts'
 import { checkEncoder, checkLanguage, readMetadata } from './choice/header-check.ts'
 import { estimateMemory } from './choice/memory-estimate.ts'
-import { decodedPath } from './choice/model-address.ts'
+import { decodedPath, shownAddress } from './choice/model-address.ts'
 import { joined, totalOf } from './download/byte-ranges.ts'
 import { checkSpace, type FileTarget, isFetched } from './download/fetch-file.ts'
 import { ConnectionError } from './download/http-client.ts'
@@ -43,10 +43,11 @@ export async function pullFile(url: URL, request: PullRequest, options: Fetching
   const { projector: given } = request
   const projector = given === null || given === 'auto' ? null : await options.outsideProjector(given, folder)
   if (given !== null && given !== 'auto' && projector === null) {
-    throw new ConfigError(`--mmproj: expected an https address or a file, not '${given}'`)
+    throw new ConfigError(`--mmproj: expected an https address or a file, not '${shownAddress(given)}'`)
   }
   const problem = mismatch({ language, encoder: projector?.metadata ?? null })
-  if (problem !== null) throw new HubError(`${given} belongs to another model than ${name}: ${problem}`)
+  if (problem !== null)
+    throw new HubError(`${shownAddress(given ?? '')} belongs to another model than ${name}: ${problem}`)
   const memory = estimateMemory({
     bytes: model.bytes + (projector?.bytes ?? 0),
     language,

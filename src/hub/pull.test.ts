@@ -146,9 +146,20 @@ describe('a download', () => {
     await expect(fetched()).rejects.toThrow(/^The download stopped: .* answered 500; check the network/)
     hub.onAsk = () => ({ kind: 'status', status: 429 })
     await expect(fetched()).rejects.toThrow(
-      /^Cannot fetch acme\/nano: \S+ answered 429, and the cache .* has no files of it; it limits .*: wait some minutes, or set HF_TOKEN/,
+      /^Cannot fetch acme\/nano: \S+ answered 429, and the cache .* has no files of it; it is limiting requests: wait some minutes, or set HF_TOKEN/,
     )
     expect(await readdir(home)).not.toContain('store')
+    // Another token helps neither who has one, nor at an address that gets none.
+    hub.onDownload = () => ({ kind: 'status', status: 429 })
+    const settings = {
+      endpoint: new URL(`${hub.url}/`),
+      token: 'hf_x',
+      cacheRoot: join(home, 'cache'),
+      isOffline: false,
+    }
+    const address = `${hub.cdnUrl}/acme/nano/${NAME}?signature=1`
+    for (const limited of [fetched({}, { settings }), fetched({ address })])
+      await expect(limited).rejects.toThrow(/it is limiting requests: wait some minutes(; the same command .*)?$/)
   })
 
   test('goes on when another server calls the same bytes by another ETag', async () => {
@@ -314,14 +325,20 @@ describe('a download', () => {
     const pulled = (userinfo: string, path = address.href) =>
       fetched({ address: path.replace('://', `://${userinfo}`) }, { settings })
     await expect(pulled('')).rejects.toThrow(
-      /^127\.0\.0\.1:\d+ does not give nano-Q4_K_M\.gguf of .* to you \(401\): give a user and a password in the address, as in/,
+      /^127\.0\.0\.1:\d+ denied access to nano-Q4_K_M\.gguf of .* \(401\): give a user and a password in the address, as in/,
     )
     const wrong = await pulled('me:s3cret@').catch((error: Error) => error)
     expect((wrong as Error).message).toMatch(/\(401\): check the user and the password in the address$/)
     const card = await pulled('me%40x:s:cret@')
     expect(sha256(await readFile(card.model))).toBe(sha256(model))
+    // A password with a slash is no part of an address.
+    const broken = await pulled('me:s/cret@').catch((error: Error) => error)
+    expect((broken as Error).message).toMatch(/^'http:\/\/\*\*\*@127\.0\.0\.1:.*' is not an address; /)
+    const [right, bad] = ['me%40x:s:cret@', 'me:s/cret@'].map((one) => address.href.replace('://', `://${one}`))
+    const other = await fetched({ address: right!, projector: bad! }, { settings }).catch((error: Error) => error)
+    expect((other as Error).message).toMatch(/^--mmproj: .*' is not an address$/)
     const none = await pulled('me%40x:s3cret@', `${hub.cdnUrl}/x`).catch((error: Error) => error)
-    const told = [wrong, none, card, events, await readFile(card.file, 'utf8')]
+    const told = [wrong, broken, other, none, card, events, await readFile(card.file, 'utf8')]
     expect(JSON.stringify(told, (_, value) => (value instanceof Error ? value.message : value))).not.toMatch(/s.cret/)
     // The hub's own downloads lead to another host, which gets nothing.
     hub.onDownload = () => undefined
