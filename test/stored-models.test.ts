@@ -117,16 +117,21 @@ test('a model that is removed while it answers finishes the answer', async () =>
   await expect.poll(() => engine.state).toBe('closed')
 })
 
-test('a request that waits for a model to load learns that it was deleted', async () => {
+test.each([
+  { change: 'deleted', status: 404, error: { code: 'model_not_found', message: "Model 'pulled' was removed" } },
+  { change: 'replaced', status: 503, error: { type: 'server_error' } },
+])('a request that waits for a model to load learns that it was $change', async ({ change, status, error }) => {
   const started = Promise.withResolvers<void>()
   const { store, start } = await serve()
   let file = ''
   const server = await start({
+    // Longer than a deletion takes on a busy machine.
+    loadWaitMs: 60_000,
     // A load that begins before the files go, and needs them.
     startEngine: async (card) => {
       if (card.serves[0]!.id !== 'pulled') return new FakeEngine()
       started.resolve()
-      await expect.poll(() => existsSync(file)).toBe(false)
+      await expect.poll(() => existsSync(file), { timeout: 60_000 }).toBe(false)
       throw new Error('no such file')
     },
   })
@@ -135,14 +140,20 @@ test('a request that waits for a model to load learns that it was deleted', asyn
   file = await store.putHeader('pulled', HEADER, join(files, 'pulled.gguf'))
   const asked = server.ask('pulled')
   await started.promise
-  const deleted = await fetch(`${server.url}/v1/models/pulled`, {
-    method: 'DELETE',
-    headers: { authorization: `Bearer ${KEY}` },
-  })
-  expect(deleted.status).toBe(200)
+  if (change === 'deleted') {
+    const deleted = await fetch(`${server.url}/v1/models/pulled`, {
+      method: 'DELETE',
+      headers: { authorization: `Bearer ${KEY}` },
+    })
+    expect(deleted.status).toBe(200)
+  } else {
+    await store.put('pulled')
+    expect(await jsonOf(await server.get('/v1/models/pulled'))).toMatchObject({ id: 'pulled' })
+    await rm(file)
+  }
   const answer = await asked
-  expect(answer.status).toBe(404)
-  expect(await errorOf(answer)).toMatchObject({ code: 'model_not_found', message: "Model 'pulled' was removed" })
+  expect(answer.status).toBe(status)
+  expect(await errorOf(answer)).toMatchObject(error)
 })
 
 test('a card that is replaced is served as it is now, by an engine of its own', async () => {

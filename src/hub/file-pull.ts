@@ -1,16 +1,17 @@
 import { createHash } from 'node:crypto'
 import { stat } from 'node:fs/promises'
-import { join } from 'node:path'
+import { dirname, join } from 'node:path'
 import { basename } from 'node:path/posix'
 import { ConfigError } from '../config/config.ts'
 import { mismatch } from '../families/gguf.ts'
 import { partPaths } from '../models/read/weight-files.ts'
-import { cardFolder, type NewCard, storedCards, storedKvTypes } from './cache/model-store.ts'
+import { cardFolder, filesOf, type NewCard, storedCards, storedKvTypes } from './cache/model-store.ts'
 import { isPlainSubpath } from './cache/safe-names.ts'
 import { checkParts, stemOf } from './choice/gguf-names.ts'
 import { checkEncoder, checkLanguage, readMetadata } from './choice/header-check.ts'
 import { estimateMemory } from './choice/memory-estimate.ts'
-import { decodedPath } from './choice/model-address.ts'
+import { decodedPath, shownAddress } from './choice/model-address.ts'
+import { joined, totalOf } from './download/byte-ranges.ts'
 import { checkSpace, type FileTarget, isFetched } from './download/fetch-file.ts'
 import { ConnectionError } from './download/http-client.ts'
 import { readJournal } from './download/journal.ts'
@@ -30,7 +31,7 @@ export async function pullFile(url: URL, request: PullRequest, options: Fetching
   const known = (await storedCards(options.store)).find(({ ids }) => ids.includes(id))?.source ?? source
   if (request.id === null && known !== source) {
     throw new HubError(
-      `${id} is here already, from ${known}: give this model another id with --id, or replace that one with --id ${id}`,
+      `${id} was already pulled from ${known}: choose another id with --id, or pass --id ${id} to replace it`,
     )
   }
   const folder = await cardFolder(options.store, id)
@@ -42,10 +43,11 @@ export async function pullFile(url: URL, request: PullRequest, options: Fetching
   const { projector: given } = request
   const projector = given === null || given === 'auto' ? null : await options.outsideProjector(given, folder)
   if (given !== null && given !== 'auto' && projector === null) {
-    throw new ConfigError(`--mmproj: expected an https address or a file, not '${given}'`)
+    throw new ConfigError(`--mmproj: expected an https address or a file, not '${shownAddress(given)}'`)
   }
   const problem = mismatch({ language, encoder: projector?.metadata ?? null })
-  if (problem !== null) throw new HubError(`${given} belongs to another model than ${name}: ${problem}`)
+  if (problem !== null)
+    throw new HubError(`${shownAddress(given ?? '')} belongs to another model than ${name}: ${problem}`)
   const memory = estimateMemory({
     bytes: model.bytes + (projector?.bytes ?? 0),
     language,
@@ -82,21 +84,30 @@ function fileAt(url: URL, { hub }: FetchingOptions): RemoteFile {
 /** @returns the first file, and the size of all together. */
 async function fetchFiles(files: readonly RemoteFile[], cardFolder: string, options: FetchingOptions) {
   const { hub, report } = options
-  const folder = await folderFor(files[0]!, cardFolder)
+  const cards = await storedCards(options.store)
+  const [first] = files
+  /** Of files without a journal: an earlier version wrote none. */
+  const isOfCard = (path: string) =>
+    cards.some(
+      ({ file, source, model, projector }) =>
+        dirname(file) === cardFolder &&
+        (projector === path || (source === first!.origin && partPaths(model).includes(path))),
+    )
+  const isUsed = (path: string) => !isOfCard(path) && cards.some((card) => filesOf(card).includes(path))
+  const folder = await folderFor(first!, cardFolder, isUsed)
   const targets: (FileTarget & { readonly file: RemoteFile; readonly isHere: boolean })[] = []
   for (const file of files) {
     const path = join(folder, file.name)
-    const kept = await readJournal(path)
     let isOffline = false
-    const size = await file.size(hub).catch((error: unknown) => {
-      if (kept?.key !== file.origin || !(error instanceof ConnectionError)) throw error
-      hub.note(`the server cannot be reached (${error.message}); using the local file`)
+    const size = await file.size(hub).catch(async (error: unknown) => {
+      const kept = error instanceof ConnectionError ? await wholeSize(path, file.origin, isOfCard(path)) : null
+      if (kept === null) throw error
+      hub.note(`the server cannot be reached (${(error as Error).message}); using the local file`)
       isOffline = true
-      return kept.size
+      return kept
     })
     const target = { path, size, blob: null, key: file.origin }
-    const isHere = await isFetched(target, isOffline ? kept!.etag : file.validator)
-    targets.push({ ...target, file, isHere })
+    targets.push({ ...target, file, isHere: isOffline || (await isFetched(target, file.validator)) })
   }
   // A broken file is found out before all of it is fetched.
   const [head] = targets
@@ -113,12 +124,27 @@ async function fetchFiles(files: readonly RemoteFile[], cardFolder: string, opti
   return { path: head!.path, size: head!.size, bytes }
 }
 
+/** The size of a file that an earlier pull has fetched whole from this address; null where there is none. */
+async function wholeSize(path: string, origin: string, isOfCard: boolean): Promise<number | null> {
+  const kept = await readJournal(path)
+  const size = (await stat(path).catch(() => null))?.size ?? null
+  if (kept === null) return isOfCard ? size : null
+  return kept.key === origin && kept.size === size && totalOf(joined(kept.done)) === size ? size : null
+}
+
 /** Files of two addresses may have one name: the later one goes to a folder within. */
-async function folderFor({ name, origin }: RemoteFile, cardFolder: string): Promise<string> {
+async function folderFor(
+  { name, origin }: RemoteFile,
+  cardFolder: string,
+  isUsed: (path: string) => boolean,
+): Promise<string> {
   const own = join(cardFolder, createHash('sha256').update(origin).digest('hex').slice(0, 8))
   if ((await readJournal(join(own, name)))?.key === origin) return own
   const plain = join(cardFolder, name)
-  const isTaken = (await stat(plain).catch(() => null)) !== null && (await readJournal(plain))?.key !== origin
+  if ((await stat(plain).catch(() => null)) === null) return cardFolder
+  const journal = await readJournal(plain)
+  // Without a journal or a card, a pull was ended in the middle.
+  const isTaken = journal === null ? isUsed(plain) : journal.key !== origin
   return isTaken ? own : cardFolder
 }
 

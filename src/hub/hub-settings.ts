@@ -35,7 +35,8 @@ export function readProxies(environment: Environment) {
   const read = (...names: readonly string[]): string | undefined => {
     const name = names.find((one) => environment[one] !== undefined)
     const given = name === undefined ? '' : environment[name]!.trim()
-    if (given === '') return undefined
+    // Not undefined: undici would read the variable itself, and fail at one of spaces.
+    if (given === '') return ''
     const text = given.includes('://') ? given : `http://${given}`
     if (URL.canParse(text) && /^(https?|socks5?):$/.test(new URL(text).protocol)) return text
     throw new HubError(`${name}: expected the address of a proxy, such as http://host:3128`)

@@ -55,7 +55,7 @@ export class ModelPulls {
     // The hub does not tell upper case from lower case.
     return this.#alone(repository.toLowerCase(), async () => {
       const speed = isShort && wanted === null ? await machineSpeed() : null
-      if (!isDryRun) logger.info(`Pulling ${model}`)
+      if (!isDryRun) logger.info(`Pulling ${repository}${wanted === null ? '' : `:${wanted}`}`)
       const task = { address: model, projector, isDryRun, store, memoryLimitBytes, speed }
       const id = await pullInProcess(task, report, AbortSignal.any([signal, this.#closing.signal]))
       if (id !== null) logger.info(`Pulled ${id}`)

@@ -1,6 +1,6 @@
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { mkdir, mkdtemp, readdir, readFile, rm, symlink, truncate, writeFile } from 'node:fs/promises'
+import { mkdir, mkdtemp, readdir, readFile, rm, stat, symlink, truncate, writeFile } from 'node:fs/promises'
 import { createServer } from 'node:http'
 import { type AddressInfo, connect } from 'node:net'
 import { tmpdir } from 'node:os'
@@ -8,6 +8,7 @@ import { join, resolve } from 'node:path'
 import { afterAll, beforeAll, beforeEach, describe, expect, onTestFinished, test, vi } from 'vitest'
 import { type FakeHub, type Fault, sha256, startFakeHub } from '../../test/support/fake-hub.ts'
 import { bool, readGguf, string, uint32, writeGguf } from '../../test/support/gguf-writer.ts'
+import { storeCard } from './cache/model-store.ts'
 import { HubError } from './hub-error.ts'
 import { pull } from './pull.ts'
 import type { PullEvent } from './pull-event.ts'
@@ -145,9 +146,20 @@ describe('a download', () => {
     await expect(fetched()).rejects.toThrow(/^The download stopped: .* answered 500; check the network/)
     hub.onAsk = () => ({ kind: 'status', status: 429 })
     await expect(fetched()).rejects.toThrow(
-      /^Cannot fetch acme\/nano: \S+ answered 429, and the cache .* has no files of it; it limits .*: wait some minutes, or set HF_TOKEN/,
+      /^Cannot fetch acme\/nano: \S+ answered 429, and the cache .* has no files of it; it is limiting requests: wait some minutes, or set HF_TOKEN/,
     )
     expect(await readdir(home)).not.toContain('store')
+    // Another token helps neither who has one, nor at an address that gets none.
+    hub.onDownload = () => ({ kind: 'status', status: 429 })
+    const settings = {
+      endpoint: new URL(`${hub.url}/`),
+      token: 'hf_x',
+      cacheRoot: join(home, 'cache'),
+      isOffline: false,
+    }
+    const address = `${hub.cdnUrl}/acme/nano/${NAME}?signature=1`
+    for (const limited of [fetched({}, { settings }), fetched({ address })])
+      await expect(limited).rejects.toThrow(/it is limiting requests: wait some minutes(; the same command .*)?$/)
   })
 
   test('goes on when another server calls the same bytes by another ETag', async () => {
@@ -281,8 +293,26 @@ describe('a download', () => {
     await hub[Symbol.asyncDispose]()
     await fetched({ address })
     expect(notes().at(-1)).toMatch(/^the server cannot be reached .*; using the local file$/)
+    // A server that names no state of its files, and a version of Lookout that wrote no journal.
+    const journal = JSON.parse(await readFile(`${path}.json`, 'utf8'))
+    await writeFile(`${path}.json`, JSON.stringify({ ...journal, etag: null }))
+    expect((await fetched({ address })).model).toBe(path)
     await rm(`${path}.json`)
+    expect((await fetched({ address })).model).toBe(path)
+    await writeFile(`${path}.json`, JSON.stringify({ ...journal, done: [] }))
     await expect(fetched({ address })).rejects.toThrow(/^The download stopped: /)
+  })
+
+  test.each([
+    { what: 'that an earlier version fetched', hasCard: true },
+    { what: 'that a killed pull left', hasCard: false },
+  ])('of a file at an address replaces one $what', async ({ hasCard }) => {
+    const address = `${hub.cdnUrl}/acme/nano/${NAME}?signature=1`
+    const { file, model: path } = await fetched({ address })
+    await rm(`${path}.json`)
+    if (!hasCard) await rm(file)
+    expect((await fetched({ address })).model).toBe(path)
+    expect((await stat(`${path}.json`)).isFile()).toBe(true)
   })
 
   test('of a file at an address has the credentials in it, and shows them nowhere', async () => {
@@ -295,14 +325,20 @@ describe('a download', () => {
     const pulled = (userinfo: string, path = address.href) =>
       fetched({ address: path.replace('://', `://${userinfo}`) }, { settings })
     await expect(pulled('')).rejects.toThrow(
-      /^127\.0\.0\.1:\d+ does not give nano-Q4_K_M\.gguf of .* to you \(401\): give a user and a password in the address, as in/,
+      /^127\.0\.0\.1:\d+ denied access to nano-Q4_K_M\.gguf of .* \(401\): give a user and a password in the address, as in/,
     )
     const wrong = await pulled('me:s3cret@').catch((error: Error) => error)
     expect((wrong as Error).message).toMatch(/\(401\): check the user and the password in the address$/)
     const card = await pulled('me%40x:s:cret@')
     expect(sha256(await readFile(card.model))).toBe(sha256(model))
+    // A password with a slash is no part of an address.
+    const broken = await pulled('me:s/cret@').catch((error: Error) => error)
+    expect((broken as Error).message).toMatch(/^'http:\/\/\*\*\*@127\.0\.0\.1:.*' is not an address; /)
+    const [right, bad] = ['me%40x:s:cret@', 'me:s/cret@'].map((one) => address.href.replace('://', `://${one}`))
+    const other = await fetched({ address: right!, projector: bad! }, { settings }).catch((error: Error) => error)
+    expect((other as Error).message).toMatch(/^--mmproj: .*' is not an address$/)
     const none = await pulled('me%40x:s3cret@', `${hub.cdnUrl}/x`).catch((error: Error) => error)
-    const told = [wrong, none, card, events, await readFile(card.file, 'utf8')]
+    const told = [wrong, broken, other, none, card, events, await readFile(card.file, 'utf8')]
     expect(JSON.stringify(told, (_, value) => (value instanceof Error ? value.message : value))).not.toMatch(/s.cret/)
     // The hub's own downloads lead to another host, which gets nothing.
     hub.onDownload = () => undefined
@@ -335,7 +371,7 @@ describe('a download', () => {
     expect([await bytes(first.model), await bytes(first.projector)]).toEqual([sha256(model), sha256(projector)])
     hub.repositories.get('acme/second')!.set(NAME, model)
     await expect(fetched({ address: at(`second/${NAME}`) })).rejects.toThrow(
-      /^nano-Q4_K_M is here already, from .*\/acme\/first\/nano-Q4_K_M\.gguf: give this model another id with --id, or /,
+      /^nano-Q4_K_M was already pulled from .*\/acme\/first\/nano-Q4_K_M\.gguf: choose another id with --id, or pass /,
     )
     const [one, two] = [
       await fetched({ projector: at('first/mmproj.gguf'), id: 'one' }),
@@ -500,30 +536,36 @@ test('a file that another model or another snapshot uses stays until that goes',
   expect(await blobs()).toHaveLength(2)
 })
 
-test('a new commit leaves no links of the old one, unless other programs have files there', async () => {
+test('a pull of a new commit deletes nothing that others may use, and what is kept is there', async () => {
   const files = hub.repositories.get('acme/nano')!
   files.set('mmproj-F16.gguf', projector).set('nano-Q8_0.gguf', Buffer.concat([model, Buffer.alloc(5)]))
   const remove = (name: string) =>
     removeModel(name, { store: join(home, 'store'), cacheRoot: join(home, 'cache'), keepFiles: false })
-  const commits = ['1', '2', '3'].map((digit) => digit.repeat(40))
-  const [first, second, third] = commits as [string, string, string]
+  const [first, second] = ['1', '2'].map((digit) => digit.repeat(40)) as [string, string]
   hub.commit = first
   for (const quant of ['Q4_K_M', 'Q8_0']) await fetched({ quant })
   hub.commit = second
-  await fetched()
-  expect(await readdir(repository('snapshots', first))).toEqual(['mmproj-F16.gguf', 'nano-Q8_0.gguf'])
-  expect(await remove('acme/nano:Q8_0')).toMatchObject({
-    freedBytes: model.length + 5,
-    kept: [{ path: repository('blobs', sha256(projector)), reason: 'acme/nano:Q4_K_M uses it' }],
-  })
-  expect(await readdir(repository('snapshots'))).toEqual([second])
-  await writeFile(repository('snapshots', second, 'README.md'), 'of huggingface_hub')
   files.set(NAME, Buffer.concat([model, Buffer.alloc(7)]))
-  hub.commit = third
   await fetched()
-  expect(await readdir(repository('snapshots', second))).toHaveLength(3)
+  expect((await readdir(repository('snapshots', first))).sort()).toEqual(['mmproj-F16.gguf', NAME, 'nano-Q8_0.gguf'])
+  expect(sha256(await readFile(repository('snapshots', first, NAME)))).toBe(sha256(model))
+  const { kept } = await remove('acme/nano:Q8_0')
+  expect(kept).toContainEqual({ path: repository('blobs', sha256(projector)), reason: 'acme/nano:Q4_K_M uses it' })
+  for (const { path } of kept) expect((await stat(path)).isFile()).toBe(true)
   await remove('acme/nano')
-  expect(await blobs()).toEqual([sha256(model), sha256(projector)].sort())
+  expect(sha256(await readFile(repository('snapshots', first, NAME)))).toBe(sha256(model))
+})
+
+test('a file that an added model names by its blob stays', async () => {
+  const { model: entry } = await fetched()
+  const blob = repository('blobs', sha256(model))
+  const store = join(home, 'store')
+  await storeCard(store, { id: 'own', aliases: [], source: `file:${blob}`, model: blob, projector: null })
+  expect(await removeModel('acme/nano', { store, cacheRoot: join(home, 'cache'), keepFiles: false })).toMatchObject({
+    freedBytes: 0,
+    kept: [{ path: entry, reason: 'own uses it' }],
+  })
+  expect(sha256(await readFile(blob))).toBe(sha256(model))
 })
 
 test('without a hub nothing else than the cache is used', async () => {

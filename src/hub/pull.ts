@@ -1,6 +1,6 @@
 import { stat } from 'node:fs/promises'
 import { type StoredCard, storeCard } from './cache/model-store.ts'
-import { readAddress } from './choice/model-address.ts'
+import { readAddress, shownAddress } from './choice/model-address.ts'
 import { adviceOf } from './download/attempts.ts'
 import { ConnectionError, HttpClient } from './download/http-client.ts'
 import { fetchProjector, pullFile } from './file-pull.ts'
@@ -24,7 +24,7 @@ export async function pull(request: PullRequest, options: PullOptions): Promise<
     hub,
     async outsideProjector(given, folder) {
       if (/^https?:\/\//i.test(given)) {
-        if (!URL.canParse(given)) throw new HubError(`--mmproj: '${given}' is not an address`)
+        if (!URL.canParse(given)) throw new HubError(`--mmproj: '${shownAddress(given)}' is not an address`)
         return fetchProjector(new URL(given), folder, fetching)
       }
       return (await stat(given).catch(() => null)) === null ? null : readLocal(given, 'projector')

@@ -1,9 +1,8 @@
 import { lstat, rm, rmdir } from 'node:fs/promises'
 import { dirname, join, relative } from 'node:path'
 import { findEntry } from '../catalogue/catalogue.ts'
-import { partPaths } from '../models/read/weight-files.ts'
 import { CachedRepository, isWithin, realOr } from './cache/hub-cache.ts'
-import { addAlias, removeCard, repositoryOf, type StoredCard, storedCards } from './cache/model-store.ts'
+import { addAlias, filesOf, removeCard, repositoryOf, type StoredCard, storedCards } from './cache/model-store.ts'
 import { incompletePath } from './download/fetch-file.ts'
 import { journalPath } from './download/journal.ts'
 import { HubError } from './hub-error.ts'
@@ -91,26 +90,18 @@ async function passOnNames({ aliases, source }: StoredCard, others: readonly Sto
   for (const alias of aliases) if ((await findEntry(alias)) !== undefined) await addAlias(heir, alias)
 }
 
-function filesOf({ model, projector }: StoredCard): string[] {
-  return [model, ...(projector === null ? [] : [projector])].flatMap(partPaths)
-}
-
 /**
- * Removes what only a card used that a pull has replaced: files of another address, and links of a commit that the model has
- * left. A snapshot with files that no card names is another program's too, and stays.
+ * Removes the files of another address that only a card used that a pull has replaced. The cache of Hugging Face stays as it
+ * is: other programs and other data folders use it.
  */
 export async function removeReplaced(
   replaced: StoredCard,
   { store, cacheRoot }: Pick<RemovalOptions, 'store' | 'cacheRoot'>,
 ): Promise<void> {
-  if (replaced.source?.startsWith('file:') === true) return
+  if (!/^https?:/.test(replaced.source ?? '')) return
   const cards = await storedCards(store)
-  const named = new Set([replaced, ...cards].flatMap(filesOf))
-  const [, id, commit] = /^hf:([^@]+)@(.+)$/.exec(replaced.source ?? '') ?? []
-  const entries = id === undefined ? [] : await new CachedRepository(cacheRoot, id).entries(commit!)
-  const isShared = entries.some((entry) => !named.has(entry))
   for (const path of filesOf(replaced)) {
-    if (!isShared || isWithin(store, path)) await removeFile(path, replaced, cards, { store, cacheRoot })
+    if (isWithin(store, path)) await removeFile(path, replaced, cards, { store, cacheRoot })
   }
 }
 
@@ -127,7 +118,8 @@ async function removeFile(
   const users = await usersOf(path, others)
   const reason = users.length === 0 ? null : `${users[0]!.id} uses it`
   // Another link to the same bytes is no reason to keep this one.
-  const isOtherLink = (file: string) => file !== path && repository !== null && isWithin(repository.folder, file)
+  const snapshots = repository?.snapshot('') ?? null
+  const isOtherLink = (file: string) => file !== path && snapshots !== null && isWithin(snapshots, file)
   if (reason !== null && !users.every(({ file }) => isOtherLink(file))) return { path, reason }
   if (isInStore) {
     const bytes = await sizeOf(path)
@@ -143,7 +135,8 @@ async function removeFile(
   if (repository === null || blob === null) return { path, reason: 'it lies outside of the cache' }
   const isShared = (await repository.linkedBlobs(new Set([path]))).has(blob)
   const bytes = await sizeOf(blob)
-  await rm(path, { force: true })
+  // Where the file system has no links, the entry is the blob.
+  if (!isShared || blob !== path) await rm(path, { force: true })
   if (!isShared) await rm(blob, { force: true })
   await repository.prune()
   if (!isShared) return bytes

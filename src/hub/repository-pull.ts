@@ -8,7 +8,7 @@ import { mismatch } from '../families/gguf.ts'
 import { cardFolder, type NewCard, storedKvTypes } from './cache/model-store.ts'
 import { type Candidate, isProjector } from './choice/gguf-names.ts'
 import { contextOf, type Metadata } from './choice/memory-estimate.ts'
-import type { ModelAddress } from './choice/model-address.ts'
+import { type ModelAddress, shownAddress } from './choice/model-address.ts'
 import { projectorReason, projectorsFor } from './choice/projector-choice.ts'
 import {
   checkMemory,
@@ -132,7 +132,7 @@ async function chooseProjector(
   if (given !== 'auto') {
     const file = namedProjector(repository, given)
     const outside = file ? null : await outsideProjector(given, await cardFolder(store, id ?? repository.id))
-    const name = file?.path ?? given
+    const name = file?.path ?? shownAddress(given)
     const path = file?.path ?? outside?.path
     if (path === undefined) throw new ConfigError(noSuchProjector(repository, given))
     const problem = file ? await problemOf(file) : mismatch({ language, encoder: outside!.metadata })
@@ -175,7 +175,7 @@ function namedProjector({ files }: Repository, given: string): HubFile | undefin
 function noSuchProjector({ id, files }: Repository, given: string): string {
   const names = files.filter(({ path }) => isProjector(path)).map(({ path }) => path)
   const has = names.length === 0 ? 'none' : names.join(', ')
-  return `--mmproj: there is no file or address '${given}', and ${id} has no such projector; it has ${has}`
+  return `--mmproj: there is no file or address '${shownAddress(given)}', and ${id} has no such projector; it has ${has}`
 }
 
 /** Fetches what is missing, one file after the other. @returns the snapshot's entries. */

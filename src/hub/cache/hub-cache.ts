@@ -70,12 +70,6 @@ export class CachedRepository {
     return found
   }
 
-  /** Absolute paths of what a commit's snapshot holds, folders left out. */
-  async entries(commit: string): Promise<string[]> {
-    const found = await readdir(this.snapshot(commit), { recursive: true, withFileTypes: true }).catch(() => [])
-    return found.filter((entry) => !entry.isDirectory()).map((entry) => join(entry.parentPath, entry.name))
-  }
-
   /** Whether all bytes of the file are here, linked into the commit's snapshot or not. */
   async has(commit: string, { path, size, blob }: HubFile): Promise<boolean> {
     if (await hasSize(this.snapshot(commit, path), size)) return true

@@ -5,6 +5,7 @@ import { z } from 'zod'
 import { parseJsonOr } from '../../lib/json/parse-json.ts'
 import { KV_TYPES, type KvType } from '../../models/derive/kv-cost.ts'
 import { forgetExamination } from '../../models/kept-examination.ts'
+import { partPaths } from '../../models/read/weight-files.ts'
 import { findStoredCards } from '../../models/stored-cards.ts'
 import { forgetUnread } from '../../models/unread-cards.ts'
 import { HubError } from '../hub-error.ts'
@@ -115,6 +116,11 @@ export async function storeCard(
   await writeCard(file, { ...rest, serves, source, engine: { ...files, ...engine, ...added } })
   const names = serves.filter((served) => served.id === id).flatMap(aliasesOf)
   return { card: { file, ids: [id], aliases: names, source, model, projector }, replaced }
+}
+
+/** Absolute paths of all files of a card. */
+export function filesOf({ model, projector }: StoredCard): string[] {
+  return [model, ...(projector === null ? [] : [projector])].flatMap(partPaths)
 }
 
 /** `user/repo` of a model of the hub, by the source of its card. */

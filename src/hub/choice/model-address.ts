@@ -32,7 +32,7 @@ export async function readAddress(text: string, endpoint: URL): Promise<ModelAdd
   const [, prefix, id, wanted] = /^(hf:\/\/|hf:|hf\.co\/)?([^:]+)(?::(.+))?$/s.exec(text) ?? []
   if (prefix === undefined && id !== undefined && !/[/\\]/.test(id)) return readShortName(id, wanted)
   if (id === undefined || !isRepositoryId(id) || (wanted !== undefined && !isPlainSubpath(wanted))) {
-    throw new ConfigError(`'${text}' is not a model address; ${EXPECTED}`)
+    throw new ConfigError(`'${shownAddress(text)}' is not a model address; ${EXPECTED}`)
   }
   return withEntry({ kind: 'repository', id, wanted: wanted ?? null, revision: 'main' })
 }
@@ -64,7 +64,7 @@ async function withEntry(address: PlainAddress): Promise<ModelAddress> {
 const PAGE = /^\/([^/]+\/[^/]+)(?:\/(?:resolve|blob|tree)\/(refs\/(?:pr|convert)\/[^/]+|[^/]+)(?:\/(.+))?)?\/?$/
 
 function readUrl(text: string, endpoint: URL): PlainAddress {
-  if (!URL.canParse(text)) throw new ConfigError(`'${text}' is not an address; ${EXPECTED}`)
+  if (!URL.canParse(text)) throw new ConfigError(`'${shownAddress(text)}' is not an address; ${EXPECTED}`)
   const url = new URL(text)
   const hubs = new Set([endpoint.host, 'huggingface.co', 'hf.co'])
   const [, id, revision = 'main', file] = (PAGE.exec(url.pathname) ?? []).map((part) => part && decodedPath(part))
@@ -74,6 +74,15 @@ function readUrl(text: string, endpoint: URL): PlainAddress {
   if (!/\.gguf$/i.test(decodedPath(url.pathname)))
     throw new ConfigError(`'${url.origin}${url.pathname}' does not lead to a .gguf file; ${EXPECTED}`)
   return { kind: 'file', url }
+}
+
+/** For messages: without the password and the signature that an address may have, also where it is none. */
+export function shownAddress(text: string): string {
+  const begin = text.indexOf('://') + 3
+  if (begin < 3) return text
+  const at = text.lastIndexOf('@')
+  const shown = at < begin ? text : `${text.slice(0, begin)}***${text.slice(at)}`
+  return shown.replace(/\?.*/s, '')
 }
 
 /** As it is written where that is no percent-encoding. */

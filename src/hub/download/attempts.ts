@@ -1,28 +1,29 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { HubError } from '../hub-error.ts'
 import type { Tuning } from '../tuning.ts'
-import { ConnectionError, type HttpAnswer, retryAfter } from './http-client.ts'
+import { ConnectionError, type HttpAnswer, type HttpClient, retryAfter } from './http-client.ts'
 
 /** A server that answers 429 or 5xx: it may do better later. */
 export class BusyError extends ConnectionError {
   /** Seconds that the server asks to wait; null when it does not say. */
   readonly seconds: number | null
-  /** Whether it has been asked too often. */
-  readonly isLimit: boolean
+  /** What to do where it has been asked too often; null where that is not the reason. */
+  readonly limitAdvice: string | null
 
-  constructor(answer: HttpAnswer) {
+  /** @param asked the address; redirects may have led elsewhere. */
+  constructor(answer: HttpAnswer, asked: URL, { endpoint, hasToken }: Pick<HttpClient, 'endpoint' | 'hasToken'>) {
     super(`${answer.url.host} answered ${answer.status}`)
-    this.isLimit = answer.status === 429
+    const token =
+      asked.origin === endpoint.origin && !hasToken ? ', or set HF_TOKEN, with which the hub allows more' : ''
+    this.limitAdvice = answer.status === 429 ? `it is limiting requests: wait some minutes${token}` : null
     this.seconds = retryAfter(answer)
   }
 }
 
 /** What the user can do about it. */
 export function adviceOf(error: ConnectionError): string {
-  const isLimit = error instanceof BusyError && error.isLimit
-  return isLimit
-    ? 'it limits how often it is asked: wait some minutes, or set HF_TOKEN, with which the hub allows more'
-    : 'check the network, HTTPS_PROXY and HF_ENDPOINT'
+  const limit = error instanceof BusyError ? error.limitAdvice : null
+  return limit ?? 'check the network, HTTPS_PROXY and HF_ENDPOINT'
 }
 
 /** A longer wait is an error. */

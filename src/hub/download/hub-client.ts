@@ -75,8 +75,8 @@ function ask({ http, signal, note, tuning }: Hub, url: URL, id: string) {
   return retried(tuning.askAttempts, attempts, async () => {
     const answer = await http.get(url, { signal, headers: { accept: 'application/json' } })
     const text = await readText(answer, signal)
-    if (answer.status === 429 || answer.status >= 500) throw new BusyError(answer)
-    if (answer.status !== 200) throw statusError(answer, { what: null, origin: id, http })
+    if (answer.status === 429 || answer.status >= 500) throw new BusyError(answer, url, http)
+    if (answer.status !== 200) throw statusError(answer, { what: null, origin: id, asked: url, http })
     try {
       return { body: JSON.parse(text) as unknown, answer }
     } catch (cause) {

@@ -137,7 +137,7 @@ export class RemoteFile {
         continue
       }
       await answer.body.dump({ limit: 64 * 1024 }).catch(() => {})
-      if (answer.status === 429 || answer.status >= 500) throw new BusyError(answer)
+      if (answer.status === 429 || answer.status >= 500) throw new BusyError(answer, this.#options.url, this.#http)
       if (answer.status === 416 && this.#size === null) throw new HubError(`${this.name} of ${this.origin} is empty`)
       if (answer.status === 416) throw new ChangedError(`${this.name} is shorter than before`)
       const isSigned = answer.url.href !== this.#options.url.href
@@ -145,7 +145,7 @@ export class RemoteFile {
         if (this.#location?.href === known?.href) this.#location = null
         continue
       }
-      throw statusError(answer, { what: this.name, origin: this.origin, http: this.#http })
+      throw statusError(answer, { what: this.name, origin: this.origin, asked: this.#options.url, http: this.#http })
     }
   }
 

@@ -6,17 +6,19 @@ interface Asked {
   readonly what: string | null
   /** `user/repo`, or an address. */
   readonly origin: string
+  /** What was asked: redirects lose its credentials. */
+  readonly asked: URL
   readonly http: Pick<HttpClient, 'endpoint' | 'hasToken'>
 }
 
 /** What an answer that is no success means to the user. */
-export function statusError(answer: HttpAnswer, { what, origin, http }: Asked): HubError {
+export function statusError(answer: HttpAnswer, { what, origin, asked, http }: Asked): HubError {
   const { status, url } = answer
   const code = answer.header('x-error-code')
   const page = new URL(origin.includes('://') ? origin : `${http.endpoint.href}${origin}`)
   const shown = what === null ? origin : `${what} of ${origin}`
   // The token goes to the hub alone.
-  if (page.origin !== http.endpoint.origin && [401, 403, 404].includes(status)) return elsewhere(answer, shown)
+  if (page.origin !== http.endpoint.origin && [401, 403, 404].includes(status)) return elsewhere(answer, shown, asked)
   if (status === 404 || code === 'RepoNotFound' || code === 'EntryNotFound' || code === 'RevisionNotFound') {
     const secret = http.hasToken ? '' : '; if it is private, set HF_TOKEN'
     return new HubError(`${url.host} has no ${shown} (${status}): check the name${secret}`)
@@ -32,11 +34,11 @@ export function statusError(answer: HttpAnswer, { what, origin, http }: Asked): 
   return new HubError(`${url.host} answered ${status} for ${shown}: try again later`)
 }
 
-function elsewhere({ status, url }: HttpAnswer, shown: string): HubError {
+function elsewhere({ status, url }: HttpAnswer, shown: string, asked: URL): HubError {
   if (status === 404) return new HubError(`${url.host} has no ${shown} (404): check the address`)
   const advice =
-    url.username === ''
+    asked.username === '' && asked.password === ''
       ? 'give a user and a password in the address, as in https://user:password@host/file.gguf'
       : 'check the user and the password in the address'
-  return new HubError(`${url.host} does not give ${shown} to you (${status}): ${advice}`)
+  return new HubError(`${url.host} denied access to ${shown} (${status}): ${advice}`)
 }

@@ -165,7 +165,7 @@ export class ModelCatalog {
     for (const [file, { version, served }] of this.#entries) {
       if (found.get(file) === version) continue
       this.#entries.delete(file)
-      if (served !== null) this.#remove(served)
+      if (served !== null) this.#remove(served, found.has(file))
       removed = true
     }
     // A name that was taken may be free now.
@@ -206,7 +206,7 @@ export class ModelCatalog {
         prepare(registry.add(card, engine))
       } catch (error) {
         registry.remove(card)
-        void pool.remove(engine)
+        void pool.remove(engine, { isReplaced: false })
         throw error
       }
       this.#cards.add(card)
@@ -226,14 +226,16 @@ export class ModelCatalog {
     }
   }
 
-  #remove({ card, engine }: NonNullable<Entry['served']>): void {
+  #remove({ card, engine }: NonNullable<Entry['served']>, isReplaced: boolean): void {
     const { registry, pool, logger } = this.#options
     registry.remove(card)
     this.#cards.delete(card)
     logger.info(
       `No longer serving ${card.serves.map(({ id }) => id).join(', ')}: the stored card was removed or replaced`,
     )
-    pool.remove(engine).catch((error: Error) => logger.warn(`Cannot unload ${engine.model.name}: ${error.message}`))
+    pool
+      .remove(engine, { isReplaced })
+      .catch((error: Error) => logger.warn(`Cannot unload ${engine.model.name}: ${error.message}`))
   }
 
   #warnOnce(problem: string): void {

@@ -168,7 +168,7 @@ test('a model that is removed serves those who hold it, then leaves its memory t
   const [a, b] = [add('a').engine, add('b').engine]
   const release = a.hold()
   const generation = await begin(a)
-  const removed = pool.remove(a)
+  const removed = pool.remove(a, { isReplaced: false })
   const other = ask(b)
   await finish(generation)
   expect(await other).toBe('Hello there.')
@@ -183,7 +183,7 @@ test('a model that is removed serves those who hold it, then leaves its memory t
     'Unloaded a, which is no longer served',
   ])
   const idle = add('c').engine
-  await pool.remove(idle)
+  await pool.remove(idle, { isReplaced: false })
   expect(idle.state).toBe('closed')
 })
 

@@ -81,9 +81,12 @@ export class EnginePool {
     return engine
   }
 
-  /** Removes a model. Requests that use it finish; then its engine is closed. */
-  async remove(engine: PooledEngine): Promise<void> {
-    await engine.retire()
+  /**
+   * Removes a model. Requests that use it finish; then its engine is closed.
+   * @param isReplaced whether another engine serves the model from now on.
+   */
+  async remove(engine: PooledEngine, { isReplaced }: { readonly isReplaced: boolean }): Promise<void> {
+    await engine.retire(isReplaced)
     const index = this.#engines.indexOf(engine)
     if (index >= 0) this.#engines.splice(index, 1)
     if (!this.#resident.delete(engine)) return

@@ -67,6 +67,8 @@ export class PooledEngine implements Engine {
   #users = 0
   /** Requests that may still give it work. */
   #holds = 0
+  /** Whether the model is served no more, under no other engine either. */
+  #isRemoved = false
   /** Resolves when no request uses or holds the engine; null while the engine is open to requests. */
   #unused: PromiseWithResolvers<void> | null = null
   #waiting = 0
@@ -187,8 +189,12 @@ export class PooledEngine implements Engine {
     }
   }
 
-  /** Closes the engine once no request uses or holds it. */
-  async retire(): Promise<void> {
+  /**
+   * Closes the engine once no request uses or holds it.
+   * @param isReplaced whether another engine serves the model from now on.
+   */
+  async retire(isReplaced: boolean): Promise<void> {
+    this.#isRemoved = !isReplaced
     this.#unused ??= Promise.withResolvers()
     this.#noteUse()
     await this.#unused.promise
@@ -280,7 +286,7 @@ export class PooledEngine implements Engine {
     } catch {
       this.#closing.signal.throwIfAborted()
       // Its files may be gone, and it will not be there again.
-      if (this.#unused !== null) throw removed(this.model.name)
+      if (this.#isRemoved) throw removed(this.model.name)
       throw cannotLoad(this.#retryAt - performance.now())
     }
   }

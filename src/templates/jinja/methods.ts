@@ -56,12 +56,33 @@ function hasAffix(text: string, given: ArgumentsOf, has: (part: string, affix: s
 /** What `[start:end]` of a text is, by the second and third argument; null for a start behind its end. */
 function partOf(text: string, given: ArgumentsOf): { readonly part: string; readonly start: number } | null {
   if (given.positional.length < 2) return { part: text, start: 0 }
-  const characters = [...text]
-  const { length } = characters
+  const length = charactersIn(text)
   const placeOf = (at: number) => (at < 0 ? Math.max(0, at + length) : at)
   const start = placeOf(given.integer(1, 'start', 0))
-  const part = characters.slice(start, placeOf(given.integer(2, 'end', length))).join('')
-  return start > length ? null : { part, start }
+  const end = Math.min(length, placeOf(given.integer(2, 'end', length)))
+  if (start > end) return null
+  const rest = text.slice(unitAt(text, start, length))
+  return { part: end === length ? rest : rest.slice(0, unitAt(rest, end - start, length - start)), start }
+}
+
+/** The text that was counted last: templates search one text many times. */
+let counted = { text: '', length: 0 }
+
+function charactersIn(text: string): number {
+  if (counted.text !== text) counted = { text, length: countCharacters(text) }
+  return counted.length
+}
+
+function countCharacters(text: string): number {
+  return text.length - (text.match(/[\ud800-\udbff][\udc00-\udfff]/g)?.length ?? 0)
+}
+
+/** The index of a text's character in the units of JavaScript, of which some characters have two. */
+function unitAt(text: string, character: number, length: number): number {
+  if (text.length === length) return character
+  let unit = 0
+  for (let left = character; left > 0; left--) unit += text.codePointAt(unit)! > 0xffff ? 2 : 1
+  return unit
 }
 
 /** Where a text is in another one, in characters; -1 where it is not. */
@@ -69,7 +90,7 @@ function placeIn(text: string, given: ArgumentsOf, find: (part: string, sought: 
   const sought = given.text(0)
   const within = partOf(text, given)
   const at = within === null ? -1 : find(within.part, sought)
-  return at === -1 ? -1 : within!.start + [...within!.part.slice(0, at)].length
+  return at === -1 ? -1 : within!.start + countCharacters(within!.part.slice(0, at))
 }
 const firstOf = (part: string, sought: string) => part.indexOf(sought)
 const lastOf = (part: string, sought: string) => part.lastIndexOf(sought)
@@ -78,7 +99,7 @@ function count(text: string, given: ArgumentsOf): number {
   const sought = given.text(0)
   const part = partOf(text, given)?.part
   if (part === undefined) return 0
-  return sought === '' ? [...part].length + 1 : part.split(sought).length - 1
+  return sought === '' ? countCharacters(part) + 1 : part.split(sought).length - 1
 }
 
 /** Pieces and at most `most` cuts, from the left. */
@@ -132,9 +153,12 @@ export function replaced(text: string, from: string, to: string, most: number): 
 /** `str.format`. @throws Error for attributes, conversions and formats that it does not know. */
 function formatted(text: string, given: ArgumentsOf): string {
   let next = 0
+  let isNumbered = false
   return text.replace(/\{\{|\}\}|\{(\w*)(?::([^{}]*))?\}|[{}]/g, (match, name?: string, form = '') => {
     if (name === undefined && match.length === 1) throw new Error(`unsupported format in '${text}'`)
     if (name === undefined) return match[0]!
+    isNumbered ||= /^\d+$/.test(name)
+    if (isNumbered && (name === '' || next > 0)) throw new Error(`'${text}' numbers some of its fields only`)
     const value =
       name === '' ? given.needed(next++) : /^\d+$/.test(name) ? given.needed(Number(name)) : given.named(name)
     return formatValue(value, form)
@@ -147,6 +171,8 @@ const titled = (text: string) =>
 export const capitalized = (text: string) => text.slice(0, 1).toUpperCase() + text.slice(1).toLowerCase()
 /** Where Python's `splitlines` ends a line. */
 const LINE_END = `\\r\\n|[\\n\\r\\v\\f\\x1c-\\x1e\\x85\\u2028\\u2029]`
+/** With the ends of the lines, but only between lines. */
+const LINE_BREAK = `(?<=[\\n\\v\\f\\x1c-\\x1e\\x85\\u2028\\u2029]|\\r(?!\\n))`
 export const splitLines = (text: string) => text.replace(new RegExp(`(?:${LINE_END})$`), '').split(new RegExp(LINE_END))
 
 const found = (at: number) => {
@@ -171,7 +197,10 @@ const OF_STRINGS: Readonly<Record<string, Method<string>>> = {
     string(text.endsWith(given.text(0)) ? text.slice(0, text.length - given.text(0).length) : text),
   split: (text, given) => splitMethod(text, given, false),
   rsplit: (text, given) => splitMethod(text, given, true),
-  splitlines: (text) => list(text === '' ? [] : splitLines(text).map(string)),
+  splitlines: (text, given) => {
+    const lines = given.flag(0, 'keepends') ? text.split(new RegExp(LINE_BREAK)) : splitLines(text)
+    return list(text === '' ? [] : lines.map(string))
+  },
   partition: (text, given) => partition(text, given.text(0), text.indexOf(given.text(0)), 'first'),
   rpartition: (text, given) => partition(text, given.text(0), text.lastIndexOf(given.text(0)), 'last'),
   replace: (text, given) => string(replaced(text, given.text(0), given.text(1), given.integer(2, 'count', -1))),
@@ -182,8 +211,7 @@ const OF_STRINGS: Readonly<Record<string, Method<string>>> = {
   count: (text, given) => integer(count(text, given)),
   join: (text, given) => string(iterate(given.needed(0)).map(stringOf).join(text)),
   format: (text, given) => string(formatted(text, given)),
-  zfill: (text, given) =>
-    string(padded(text, { align: '>', isZero: true, width: String(given.integer(0, 'width', 0)) })),
+  zfill: (text, given) => string(padded(text, { align: '=', fill: '0', width: given.integer(0, 'width', 0) })),
   isdigit: isAll(/^\p{Nd}+$/u),
   isdecimal: isAll(/^\p{Nd}+$/u),
   isnumeric: isAll(/^\p{N}+$/u),

@@ -5,8 +5,10 @@ import {
   integer,
   isFloat,
   isList,
+  isMap,
   isNumber,
   isString,
+  isUndefined,
   list,
   nameOf,
   string,
@@ -44,8 +46,11 @@ export function calculate(operator: string, left: Value, right: Value): Value {
     if (isString(left)) return string(left.value.repeat(times))
     if (isList(left)) return list(Array.from({ length: times }, () => left.value).flat())
   }
-  if (operator === '%' && isString(left))
-    return string(percentFormat(left.value, right.type === 'TupleValue' ? (right.value as Value[]) : [right]))
+  if (operator === '%' && isString(left)) {
+    if (right.type === 'TupleValue') return string(percentFormat(left.value, right.value as Value[]))
+    // Python takes what has keys or indices for a mapping, which may be left unused.
+    return string(percentFormat(left.value, [right], isMap(right) || isList(right) || isUndefined(right)))
+  }
   throw new Error(`unsupported operands for ${operator}: ${nameOf(left)} and ${nameOf(right)}`)
 }
 
@@ -61,7 +66,7 @@ function numeric(operator: string, left: Value<number | boolean>, right: Value<n
 }
 
 /** `'%s: %02d' % (a, b)`. @throws Error for what it does not know: other prompts would be wrong in silence. */
-export function percentFormat(text: string, values: readonly Value[]): string {
+export function percentFormat(text: string, values: readonly Value[], mayBeUnused = false): string {
   let next = 0
   const result = text.replace(/%(?:(-?)(0?)(\d{0,3})([sd%])|)/g, (mark, left, zero, width, kind) => {
     if (mark === '%%') return '%'
@@ -69,10 +74,13 @@ export function percentFormat(text: string, values: readonly Value[]): string {
     const value = values[next++]
     if (value === undefined) throw new Error('not enough arguments for format string')
     if (kind === 'd' && !isNumber(value)) throw new Error(`%d needs a number, not ${nameOf(value)}`)
-    const shown = kind === 'd' ? integer(Math.trunc(Number(value.value))) : value
-    return padded(textOf(shown), { align: left === '' ? '>' : '<', isZero: zero !== '' && kind === 'd', width })
+    const shown = kind === 'd' ? exact(Math.trunc(Number(value.value))) : value
+    const isZero = zero !== '' && kind === 'd'
+    return left === '' && isZero
+      ? padded(textOf(shown), { align: '=', fill: '0', width: Number(width) })
+      : padded(textOf(shown), { align: left === '' ? '>' : '<', fill: ' ', width: Number(width) })
   })
-  if (next < values.length) throw new Error('not all arguments converted during string formatting')
+  if (next < values.length && !mayBeUnused) throw new Error('not all arguments converted during string formatting')
   return result
 }
 
@@ -84,23 +92,27 @@ export function formatValue(value: Value, form: string): string {
     throw new Error(`unsupported format '${form}' of ${nameOf(value)}`)
   if (form !== '' && !isString(value) && !isNumber(value)) throw new Error(`unsupported format of ${nameOf(value)}`)
   const isInteger = isWhole && form !== ''
-  const text = textOf(isInteger ? integer(Number(value.value)) : value)
-  const usual = isNumber(value) ? '>' : '<'
-  return padded(text, { align: align || usual, isZero: zero !== '', width })
+  const text = textOf(isInteger ? exact(Number(value.value)) : value)
+  const usual = !isNumber(value) ? '<' : zero === '' ? '>' : '='
+  return padded(text, { align: align || usual, fill: zero || ' ', width: Number(width) })
+}
+
+/** @throws Error for a number so large that JavaScript has rounded it. */
+function exact(number: number): Value {
+  if (!Number.isSafeInteger(number)) throw new Error(`${number} cannot be formatted: it is too large`)
+  return integer(number)
 }
 
 interface Padding {
+  /** As in formats of Python: `=` fills between the sign and the digits. */
   readonly align: string
-  /** Whether zeros fill the width, behind a sign. */
-  readonly isZero: boolean
-  readonly width: string
+  readonly fill: string
+  readonly width: number
 }
 
-export function padded(text: string, { align, isZero, width }: Padding): string {
-  const missing = Math.max(0, Number(width) - [...text].length)
+export function padded(text: string, { align, fill, width }: Padding): string {
+  const missing = Math.max(0, width - [...text].length)
   const left = align === '<' ? 0 : align === '^' ? Math.floor(missing / 2) : missing
-  if (!isZero) return ' '.repeat(left) + text + ' '.repeat(missing - left)
-  if (align !== '>') throw new Error('zeros are put before a number only')
-  const sign = /^[+-]?/.exec(text)![0]
-  return sign + '0'.repeat(missing) + text.slice(sign.length)
+  const sign = align === '=' ? /^[+-]?/.exec(text)![0] : ''
+  return sign + fill.repeat(left) + text.slice(sign.length) + fill.repeat(missing - left)
 }
