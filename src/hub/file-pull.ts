@@ -86,7 +86,7 @@ async function fetchFiles(files: readonly RemoteFile[], cardFolder: string, opti
   const { hub, report } = options
   const cards = await storedCards(options.store)
   const [first] = files
-  /** Of files without a journal: an earlier version wrote none. */
+  /** Those of files without a journal: an earlier version wrote none. */
   const isOfCard = (path: string) =>
     cards.some(
       ({ file, source, model, projector }) =>

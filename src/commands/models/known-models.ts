@@ -55,8 +55,9 @@ export async function readKnownCards(
 export async function checkId(id: string | null, { modelCards }: Pick<Config, 'modelCards'>): Promise<void> {
   if (id === null) return
   for (const file of await findCards(modelCards)) {
-    const { card } = await readCard(file, () => {})
-    if (namesOf(card).includes(id))
+    // One that cannot be used is told where it is served.
+    const read = await readCard(file, () => {}).catch(() => null)
+    if (read !== null && namesOf(read.card).includes(id))
       throw new ConfigError(`--id: '${id}' is the name of a model of the settings (${file})`)
   }
 }
