@@ -528,7 +528,9 @@ describe('watches', () => {
     const { key } = await newKey(database)
     const [here, there] = [new WatchClient(server, key), new WatchClient(second, key)]
     const { id } = await here.made()
+    await expect.poll(async () => (await here.find(id)).counts, { interval: 20 }).not.toBeNull()
     const early = await there.ask('GET', `/${id}/stream?looks=true`)
+    await here.look(id, bright)
     let refused: Response
     let looks: Response
     const push = async () => {
