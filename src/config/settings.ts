@@ -54,7 +54,7 @@ export const settingsSchema = z.object({
     .nullable()
     .default(null)
     .register(ABOUT, {
-      help: 'encrypts secrets of webhooks and passwords of cameras in the database. All servers on it need the same; keep it',
+      help: 'encrypts secrets of webhooks, and addresses and passwords of cameras, in the database. All servers on it need the same; keep it',
       default: 'none: secrets and addresses are stored as they are, passwords not at all',
     }),
   data_dir: text().nullable().default(null).register(ABOUT, {
