@@ -235,7 +235,8 @@ describe('a camera', () => {
     await isRunning(client, one.id)
     await isRunning(client, other.id)
     await expect.poll(() => configured.viewers).toBe(1)
-    await isRunning(client, (await client.made({ source: { type: 'camera', camera: 'hall' } })).id)
+    const { id: watched } = await client.made({ source: { type: 'camera', camera: 'hall' } })
+    await isRunning(client, watched)
     await expect.poll(list).toMatchObject([{ status: 'delivering' }, { status: 'delivering' }])
     expect(JSON.stringify(await client.find(one.id))).not.toContain('127.0.0.1')
     const second = await startTestServer({
@@ -251,9 +252,19 @@ describe('a camera', () => {
     })
     onTestFinished(() => second.close())
     const there = new WatchClient(second, key)
-    expect((await there.cameras()).data).toEqual([
-      { name: 'hall', object: 'camera', status: 'delivering', reason: null, message: null },
-    ])
+    const elsewhere = async () => (await there.cameras()).data
+    const hallIs = (status: string) => [{ name: 'hall', object: 'camera', status, reason: null, message: null }]
+    await expect.poll(elsewhere).toEqual(hallIs('delivering'))
+    // Held elsewhere, where no frame has come yet.
+    const isHall = eq(tables.watches.id, watched)
+    await client.ask('POST', `/${watched}/pause`)
+    const lease = async () =>
+      (await database.use((queries) => queries.select().from(tables.watches).where(isHall)))[0]!.lease
+    await expect.poll(lease).toBeNull()
+    const unseen = { lease: 'another', leasedUntil: new Date(Date.now() + 3_600_000), seenAt: null }
+    await database.use((queries) => queries.update(tables.watches).set(unseen).where(isHall))
+    expect(await elsewhere()).toEqual(hallIs('offline'))
+    expect((await client.ask('GET', `/${watched}/frame`)).status).toBe(404)
     for (const camera of ['theirs', 'none']) {
       const response = await client.ask('POST', '', { ...WATCH, source: { type: 'camera', camera } })
       expect([response.status, (await errorOf(response)).param]).toEqual([400, 'source.camera'])
@@ -309,7 +320,7 @@ describe('a client is told', () => {
       ['hls', 'https://exa mple/'],
     ])
       expect(await refused({ type, url })).toMatchObject({
-        message: "Invalid 'source.url': expected a host, and a port from 0 to 65535 if any",
+        message: "Invalid 'source.url': expected a valid host and, optionally, a port of at most 65535",
       })
     expect(await refused({ type: 'webrtc', url: 'http://127.0.0.1/whep' })).toMatchObject({
       ...{ status: 400, param: 'source.type', message: expect.stringContaining('MediaMTX') },
@@ -336,21 +347,29 @@ describe('a client is told', () => {
       { source: hidden },
       { data: [{ source: hidden }] },
     ])
-    const row = async () => {
+    const row = async (watch: string) => {
       const [one] = await database.use((queries) =>
-        queries.select().from(tables.watches).where(eq(tables.watches.id, id)),
+        queries.select().from(tables.watches).where(eq(tables.watches.id, watch)),
       )
       return one!.settings
     }
-    expect(await row()).not.toContain('wrong-word')
+    const store = async (source: object) => {
+      const settings = JSON.stringify({ ...JSON.parse(await row(id)), source })
+      await database.use((queries) => queries.update(tables.watches).set({ settings }).where(eq(tables.watches.id, id)))
+    }
+    expect(await row(id)).not.toContain('wrong-word')
+    // Nothing of an address without a path is secret.
+    const plain = await client.made({ source: rtsp(camera.url.replace(/(?<=\d)\/.*/, '')) })
+    expect(JSON.parse(await row(plain.id)).source.credentials).toBeNull()
+    // Stored with another secret.
+    await client.ask('POST', `/${id}/pause`)
+    await store({ ...JSON.parse(await row(id)).source, credentials: `sealed:${'A'.repeat(100)}` })
+    await expect.poll(async () => (await client.find(id)).status).toBe('paused')
+    await client.ask('POST', `/${id}/resume`)
+    await isOffline(client, id, 'unauthorized')
+    expect((await client.find(id)).message).toMatch(/^LOOKOUT_SECRET is not the one/)
     // As earlier versions stored it.
-    const old = { ...JSON.parse(await row()), source: { ...rtsp(url), credentials: null } }
-    await database.use((queries) =>
-      queries
-        .update(tables.watches)
-        .set({ settings: JSON.stringify(old) })
-        .where(eq(tables.watches.id, id)),
-    )
+    await store({ ...rtsp(url), credentials: null })
     expect([(await client.find(id)).source, (await watcher.find(id)).source]).toEqual([rtsp(url), hidden])
   })
 
@@ -562,6 +581,12 @@ describe('a server with little patience', () => {
     const frames = async () => ((await client.find(id)).counts as { frames: number } | null)?.frames
     await expect.poll(frames, { interval: 50 }).toBeGreaterThan(1)
   })
+
+  test('watches a camera that sends its first picture twice, and the next one after two seconds', async () => {
+    await using camera = await HttpCamera.start(pictures, { fps: 0.5, startsTwice: true })
+    await (await hastyClient()).made({ source: { type: 'mjpeg', url: camera.url('/stream') }, fps: 0.2 })
+    await expect.poll(() => camera.longest, { interval: 50 }).toBeGreaterThan(3)
+  })
 })
 
 describe('over TLS', () => {
@@ -697,14 +722,33 @@ describe('over HLS', () => {
   test('a camera may look for cookies, and redirect to itself', async () => {
     const start = (response: ServerResponse) => {
       const { url, headers } = response.req
-      const location = url!.includes('?') ? '../index.m3u8' : '?cookieCheck=1'
-      const isLost = url!.includes('?') && headers.cookie !== 'cookieCheck=1'
-      response.writeHead(isLost ? 403 : 302, { location, 'set-cookie': 'cookieCheck=1; Path=/; HttpOnly' }).end('moved')
+      const step = Number(url!.split('?')[1] ?? 0)
+      const location = step === 2 ? '../index.m3u8' : `?${step + 1}`
+      const isLost = headers.cookie !== [undefined, 'session=a', 'session=a; cookieCheck=1'][step]
+      const cookie = ['session=a; Path=/', 'cookieCheck=1; Path=/; HttpOnly', 'session=a'][step]
+      response.writeHead(isLost ? 403 : 302, { location, 'set-cookie': cookie }).end('moved')
     }
     await using camera = await HlsCamera.start(long('h264'), 'mpegts', { answers: { '/start/index.m3u8': start } })
     const client = await newClient()
     const { id } = await client.made({ source: hls(camera.url.replace('/index', '/start/index')) })
     await isRunning(client, id)
+  })
+
+  test('a camera may redirect each time to an address that is good for once', async () => {
+    const used = new Set<string>()
+    let refused = 0
+    const live = (response: ServerResponse) => {
+      const url = response.req.url!
+      if (!url.includes('?')) response.writeHead(302, { location: `?token=${randomBytes(8).toString('hex')}` }).end()
+      else if (used.has(url)) response.writeHead(403).end(String(++refused))
+      else response.end(used.add(url) && camera.playlist())
+    }
+    await using camera = await HlsCamera.start(long('h264'), 'mpegts', { answers: { '/live.m3u8': live } })
+    const client = await newClient()
+    const { id } = await client.made({ source: hls(camera.url) })
+    await isRunning(client, id)
+    await expect.poll(() => used.size).toBeGreaterThan(3)
+    expect(refused).toBe(0)
   })
 
   const media = (...lines: string[]) =>

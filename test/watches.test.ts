@@ -528,6 +528,9 @@ describe('watches', () => {
     const { key } = await newKey(database)
     const [here, there] = [new WatchClient(server, key), new WatchClient(second, key)]
     const { id } = await here.made()
+    await expect.poll(async () => (await here.find(id)).counts, { interval: 20 }).not.toBeNull()
+    const early = await there.ask('GET', `/${id}/stream?looks=true`)
+    await here.look(id, bright)
     let refused: Response
     let looks: Response
     const push = async () => {
@@ -551,13 +554,16 @@ describe('watches', () => {
     })
     const frame = await there.ask('GET', `/${id}/frame`)
     expect([frame.status, (await errorOf(frame)).code]).toEqual([503, 'watch_elsewhere'])
-    const looked = here.stream(id, Number.POSITIVE_INFINITY, '?looks=true')
+    // One that was there before the frames ends, too.
+    expect(early.status).toBe(200)
+    await early.text()
+    const looked = await here.ask('GET', `/${id}/stream?looks=true`)
     // A stream on either server has all events.
     const streamed = here.stream(id, 1, '?after=0')
     await there.look(id, bright)
     await expect.poll(async () => (await here.find(id)).counts, { interval: 20 }).toBeNull()
     // One for looks ends with them.
-    await looked
+    await looked.text()
     await expect.poll(async () => (await here.ask('POST', `/${id}/frames`, bright)).status).toBe(503)
     const told = await there.events(id)
     expect(told.map(({ data }) => data.seq)).toEqual(told.map((_, i) => i + 1))

@@ -102,7 +102,7 @@ function cameraOf(given: string, certificate?: string) {
   if (!given.includes('://')) return { type: 'camera', camera: given }
   const url = URL.canParse(given) ? new URL(given) : null
   if (url === null && /^(?:rtsps?|https?):/i.test(given)) {
-    throw new ConfigError('the address of the camera: expected a host, and a port from 0 to 65535 if any')
+    throw new ConfigError('the address of the camera: expected a valid host and, optionally, a port of at most 65535')
   }
   const type = url && usualCameraType(url)
   if (url === null || type === null) {

@@ -78,7 +78,7 @@ export function readCameras(
     const text = expanded('url')!
     const url = URL.canParse(text) ? new URL(text) : null
     if (url === null && /^(?:rtsps?|https?):\/\//i.test(text)) {
-      return fail('url', 'expected a host, and a port from 0 to 65535 if any')
+      return fail('url', 'expected a valid host and, optionally, a port of at most 65535')
     }
     const usual = url && usualCameraType(url)
     if (

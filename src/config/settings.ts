@@ -54,8 +54,8 @@ export const settingsSchema = z.object({
     .nullable()
     .default(null)
     .register(ABOUT, {
-      help: 'encrypts secrets of webhooks and passwords of cameras in the database. All servers on it need the same; keep it',
-      default: 'none: secrets are stored as they are, passwords not at all',
+      help: 'encrypts secrets of webhooks, and addresses and passwords of cameras, in the database. All servers on it need the same; keep it',
+      default: 'none: secrets and addresses are stored as they are, passwords not at all',
     }),
   data_dir: text().nullable().default(null).register(ABOUT, {
     help: 'folder for the database, uploaded files and the usage journal',

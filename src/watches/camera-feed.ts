@@ -1,17 +1,17 @@
 import type { ArrivedFrame, Recording } from '../media/live/camera-child.ts'
 import type { Follower } from '../media/live/camera-connection.ts'
 import type { FollowedCamera } from '../media/live/camera-pool.ts'
-import type { CameraFault, Decode } from '../media/live/camera-source.ts'
+import type { CameraFault, CameraLoss, Decode } from '../media/live/camera-source.ts'
 import type { ClipSpan } from '../media/live/protocol.ts'
 import type { Picture, WatchFrame } from './look.ts'
 import { type CameraRecord, keepMsOf, type WatchSettings } from './watch-settings.ts'
 
-/** Follows the camera of an organisation's watch; the fault that it will have for ever, where it may not. */
+/** Follows the camera of an organisation's watch; or what is wrong for ever, where it may not. */
 export type FollowCamera = (
   organisation: string,
   source: CameraRecord,
   follower: Follower,
-) => FollowedCamera | CameraFault
+) => FollowedCamera | CameraLoss
 
 interface FeedOptions {
   readonly follow: FollowCamera
@@ -27,7 +27,9 @@ type FeedSettings = Pick<WatchSettings, 'fps' | 'record' | 'questions'> & { read
  */
 export class CameraFeed {
   readonly #push: FeedOptions['push']
-  readonly #camera: FollowedCamera | CameraFault
+  /** Null where it may not be followed. */
+  readonly #camera: FollowedCamera | null
+  readonly #state: Pick<FollowedCamera, 'fault' | 'message'>
   /** When the camera has last stopped to deliver, by the clock of `performance`. */
   #brokenAt = Number.NEGATIVE_INFINITY
 
@@ -37,22 +39,24 @@ export class CameraFeed {
     { follow, push }: FeedOptions,
   ) {
     this.#push = push
-    this.#camera = follow(organisation, settings.source, this.#followerOf(settings))
+    const followed = follow(organisation, settings.source, this.#followerOf(settings))
+    this.#state = followed
+    this.#camera = 'want' in followed ? followed : null
     this.#want()
   }
 
   /** Why no frames come; null while they do, and before that is known. */
   get fault(): CameraFault | null {
-    return typeof this.#camera === 'string' ? this.#camera : this.#camera.fault
+    return this.#state.fault
   }
 
   /** What more is known of the fault. */
   get message(): string | null {
-    return typeof this.#camera === 'string' ? null : this.#camera.message
+    return this.#state.message
   }
 
   get isDelivering(): boolean {
-    return typeof this.#camera !== 'string' && this.#camera.isDelivering
+    return this.#camera?.isDelivering === true
   }
 
   /** Whether frames have come without a break since then, however far apart they are. */
@@ -61,21 +65,21 @@ export class CameraFeed {
   }
 
   change(settings: FeedSettings): void {
-    if (typeof this.#camera !== 'string') this.#camera.change(this.#followerOf(settings))
+    this.#camera?.change(this.#followerOf(settings))
   }
 
   async newest(): Promise<Picture | null> {
-    const bytes = typeof this.#camera === 'string' ? null : await this.#camera.newest()
+    const bytes = (await this.#camera?.newest()) ?? null
     return bytes && { bytes, contentType: 'image/jpeg' }
   }
 
   /** Records a clip; null where the camera is not connected. */
   record(span: ClipSpan): Recording | null {
-    return typeof this.#camera === 'string' ? null : this.#camera.record(span)
+    return this.#camera?.record(span) ?? null
   }
 
   close(): void {
-    if (typeof this.#camera !== 'string') this.#camera.close()
+    this.#camera?.close()
   }
 
   #followerOf(settings: FeedSettings): Follower {
@@ -90,7 +94,7 @@ export class CameraFeed {
   }
 
   #want(): void {
-    if (typeof this.#camera !== 'string') this.#camera.want()
+    this.#camera?.want()
   }
 
   async #take({ frame, ageMs, cameraTime }: ArrivedFrame): Promise<void> {

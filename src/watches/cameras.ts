@@ -8,6 +8,7 @@ import { CameraHosts } from '../media/live/camera-hosts.ts'
 import type { CameraPool } from '../media/live/camera-pool.ts'
 import {
   type CameraFault,
+  type CameraLoss,
   type CameraSource,
   type CameraType,
   faultOfUrl,
@@ -115,12 +116,12 @@ export class Cameras {
     const record = { type, url, ...(certificate && { certificate }) }
     const { secrets } = this.#options
     const hasLogin = username !== undefined || password !== undefined
-    if (!hasLogin && !secrets.isLocked) return { ...record, credentials: null }
+    const hidden = hiddenUrl(url)
+    if (!hasLogin && (!secrets.isLocked || hidden === url)) return { ...record, credentials: null }
     if (!secrets.isLocked) {
       const needed = 'this server stores no passwords of cameras: its setting LOOKOUT_SECRET is empty'
       throw invalidRequest(`Invalid 'source.password': ${needed}`, ['source', 'password'])
     }
-    const hidden = hiddenUrl(url)
     const login = JSON.stringify([username ?? null, password ?? null, url])
     return { ...record, url: hidden, credentials: secrets.seal(login, contextOf(organisation, hidden)) }
   }
@@ -130,7 +131,7 @@ export class Cameras {
     if (record.type === 'camera') return record
     const { type, url, certificate } = record
     const source = scopes.has('admin') ? this.#sourceOf(organisation, record) : null
-    const known = source === null || typeof source === 'string' ? hiddenUrl(url) : source.url
+    const known = source === null || 'fault' in source ? hiddenUrl(url) : source.url
     return { type, url: known, ...(certificate && { certificate }) }
   }
 
@@ -151,18 +152,18 @@ export class Cameras {
   /** Follows the camera of a watch. */
   readonly follow: FollowCamera = (organisation, record, follower) => {
     const source = this.#sourceOf(organisation, record)
-    if (typeof source === 'string') return source
+    if ('fault' in source) return source
     const hosts = record.type === 'camera' ? null : this.#hosts
     return this.#options.pool.follow(organisation, source, hosts, follower)
   }
 
   /** A camera with its login; why it can have none, for what has changed since it was checked. */
-  #sourceOf(organisation: string, record: CameraRecord): CameraSource | CameraFault {
-    if (record.type === 'camera') return this.#configured(organisation, record.camera) ?? 'not_allowed'
+  #sourceOf(organisation: string, record: CameraRecord): CameraSource | CameraLoss {
+    if (record.type === 'camera') return this.#configured(organisation, record.camera) ?? UNNAMED
     const { type, url, credentials, certificate = 'verify' } = record
     if (credentials === null) return { type, url, username: null, password: null, certificate }
     const login = this.#options.secrets.open(credentials, contextOf(organisation, url))
-    if (login === null) return 'unauthorized'
+    if (login === null) return SEALED
     // Earlier versions stored the address as it is.
     const [username, password, whole = url] = JSON.parse(login) as [string | null, string | null, string?]
     return { type, url: whole, username, password, certificate }
@@ -188,10 +189,10 @@ export class Cameras {
         settled.resolve(null)
       },
       onState: () => {
-        if (typeof camera === 'object' && camera.fault !== null) settled.resolve(camera.fault)
+        if (camera.fault !== null) settled.resolve(camera.fault)
       },
     })
-    if (typeof camera === 'string') throw unreachable(camera, null)
+    if (!('want' in camera)) throw unreachable(camera.fault, camera.message)
     camera.want()
     // As long as it has not failed, it may still send its first key frame.
     const { pool, probeMs = PROBE_MS } = this.#options
@@ -207,6 +208,12 @@ export class Cameras {
     camera.close()
     throw unreachable(fault, message)
   }
+}
+
+const UNNAMED: CameraLoss = { fault: 'not_allowed', message: 'The server’s configuration no longer has this camera' }
+const SEALED: CameraLoss = {
+  fault: 'unauthorized',
+  message: 'LOOKOUT_SECRET is not the one that this camera was stored with: describe the camera again',
 }
 
 /** An address without its path and query: with many cameras, they hold a login. */

@@ -75,6 +75,8 @@ const WEBHOOK_TIMEOUT_MS = 10_000
 /** Runs watches, as one of any number of servers on one database. */
 export class WatchRunner {
   readonly #options: WatchRunnerOptions
+  /** Names its leases. */
+  readonly #owner: string
   readonly #desk: WatchDesk
   readonly #deliveries: DeliveryDesk
   readonly #agent: GuardedAgent
@@ -93,6 +95,7 @@ export class WatchRunner {
     const { hosts, retriesMs, timeoutMs = WEBHOOK_TIMEOUT_MS } = webhooks
     const owner = `${place.id}-${randomBytes(8).toString('hex')}`
     this.#options = options
+    this.#owner = owner
     this.#desk = new WatchDesk(database, files, { owner, leaseMs })
     this.#deliveries = new DeliveryDesk(database, { owner, leaseMs: leaseMs + timeoutMs, secrets })
     this.#agent = new GuardedAgent({ allowedHosts: hostSet(hosts) })
@@ -278,8 +281,8 @@ export class WatchRunner {
   }
 
   /** Whether another server runs a watch, as far as the database knows. */
-  isElsewhere({ id, isHeld }: Pick<Watch, 'id' | 'isHeld'>): boolean {
-    return isHeld && !this.#held.has(id)
+  isElsewhere({ id, heldBy, paused }: Pick<Watch, 'id' | 'heldBy' | 'paused'>): boolean {
+    return !paused && heldBy !== null && heldBy !== this.#owner && !this.#held.has(id)
   }
 
   /** The newest frame; null where there is none. */

@@ -24,8 +24,8 @@ export interface Watch {
   /** Number of its last event; 0 before the first one. */
   readonly seq: number
   readonly webhook: WebhookReport | null
-  /** Whether some server runs it. */
-  readonly isHeld: boolean
+  /** The name of the server that runs it; null for none. */
+  readonly heldBy: string | null
   /** Whether that server counts on further frames of clients. */
   readonly isFed: boolean
   /** Whether clients have been told that no frames come. */
@@ -144,9 +144,12 @@ export class Watches {
       shown(queries).where(and(isOwned(organisation), sql`${watches.leasedUntil} > now()`)),
     )
     const held = new Map<string, boolean>()
-    for (const { settings, isOffline } of rows.map(toWatch)) {
+    for (const found of rows) {
+      const { settings, isOffline } = toWatch(found)
       const { source } = settings
-      if (source.type === 'camera') held.set(source.camera, !isOffline || held.get(source.camera) === true)
+      // Before the first look, nothing is known of its frames.
+      const delivers = !isOffline && found.row.seenAt !== null
+      if (source.type === 'camera') held.set(source.camera, delivers || held.get(source.camera) === true)
     }
     return held
   }
@@ -287,13 +290,13 @@ function shown(queries: Queries) {
     row: watches,
     webhook: watchWebhooks,
     pending: sql<number>`(select count(*)::float8 from watch_deliveries where watch_id = ${watches.id})`,
-    isHeld: sql<boolean>`coalesce(${watches.leasedUntil} > now(), false)`,
+    heldBy: sql<string | null>`case when ${watches.leasedUntil} > now() then ${watches.lease} end`,
     isFed: sql<boolean>`coalesce(${watches.fedUntil} > now(), false)`,
   }
   return queries.select(columns).from(watches).leftJoin(watchWebhooks, eq(watchWebhooks.watchId, watches.id))
 }
 
-function toWatch({ row, webhook, pending, isHeld, isFed }: Awaited<ReturnType<typeof shown>>[number]): Watch {
+function toWatch({ row, webhook, pending, heldBy, isFed }: Awaited<ReturnType<typeof shown>>[number]): Watch {
   const { id, createdAt, paused, seq } = row
   const settings: WatchSettings = JSON.parse(row.settings)
   const isOffline = readMemory(row.memory, [], { at: 0, time: 0 }).offlineSince !== null
@@ -304,5 +307,5 @@ function toWatch({ row, webhook, pending, isHeld, isFed }: Awaited<ReturnType<ty
     pending: webhook.endedAt === null ? pending : 0,
     lastError: webhook.error,
   }
-  return { id, createdAt, settings, paused, seq, webhook: hook, isHeld, isFed, isOffline }
+  return { id, createdAt, settings, paused, seq, webhook: hook, heldBy, isFed, isOffline }
 }

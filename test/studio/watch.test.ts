@@ -269,6 +269,26 @@ describe.skipIf(CHROMIUM === null)('watches in the Studio', () => {
     expect(studio.errors).toEqual([])
   })
 
+  test('looks that were on another server are asked for again after a while', async () => {
+    key = (await newKey(database)).key
+    await look(await made('Gate'), true)
+    studio = await openStudio(server.url, { key })
+    page = studio.page
+    await page.clock.install()
+    const asked: boolean[] = []
+    await page.route('**/stream?*', (route) => {
+      asked.push(route.request().url().includes('looks=true'))
+      if (asked.length > 1) return route.continue()
+      const error = { message: 'Another server', type: 'server_error', param: null, code: 'watch_elsewhere' }
+      return route.fulfill({ status: 503, json: { error } })
+    })
+    await mode('Watch')
+    await expect.poll(() => asked).toEqual([true, false])
+    await expect.poll(() => events().count()).toBe(1)
+    await page.clock.runFor(35_000)
+    await expect.poll(() => asked).toEqual([true, false, true])
+  })
+
   test('the camera is looked through until the page is left', async () => {
     await open({ permissions: ['camera'], width: 390, height: 844 })
     let frames = 0

@@ -88,7 +88,7 @@ export class HlsCamera {
       own(response)
       return
     }
-    const answer = own ?? (path === '/index.m3u8' ? VARIANTS : path === '/live.m3u8' ? this.#playlist() : undefined)
+    const answer = own ?? (path === '/index.m3u8' ? VARIANTS : path === '/live.m3u8' ? this.playlist() : undefined)
     if (answer !== undefined) response.writeHead(200).end(answer)
     else if (sequence !== undefined && this.behaviour.misses(Number(sequence))) response.writeHead(404).end('gone')
     else {
@@ -97,7 +97,8 @@ export class HlsCamera {
     }
   }
 
-  #playlist(): string {
+  /** What `/live.m3u8` is now. */
+  playlist(): string {
     const { newest } = this
     const first = Math.max(0, newest - WINDOW + 1)
     const seconds = this.#segmentMs / 1000

@@ -5,6 +5,8 @@ export interface HttpCameraBehaviour {
   pictures: readonly Buffer[]
   /** 0: it sends each picture once, at once, and then nothing. Otherwise it repeats them. */
   fps: number
+  /** Sends the first picture of a stream twice, at once. */
+  startsTwice: boolean
   login: CameraLogin | null
   /** As the header `Content-Type` names it. */
   boundary: string
@@ -26,6 +28,8 @@ export class HttpCamera {
   readonly behaviour: HttpCameraBehaviour
   /** The headers `Authorization` of all requests. */
   readonly authorizations: (string | undefined)[] = []
+  /** The most pictures that one stream has sent. */
+  longest = 0
   readonly #server: Server
   readonly #check = new LoginCheck()
   #shots = 0
@@ -40,7 +44,14 @@ export class HttpCamera {
   static async start(pictures: readonly Buffer[], behaviour: Partial<HttpCameraBehaviour> = {}): Promise<HttpCamera> {
     const server = createServer()
     await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
-    const defaults = { fps: 10, login: null, boundary: 'frame', delimiter: '--frame', hasLengths: true }
+    const defaults = {
+      fps: 10,
+      startsTwice: false,
+      login: null,
+      boundary: 'frame',
+      delimiter: '--frame',
+      hasLengths: true,
+    }
     return new HttpCamera(server, { pictures, ...defaults, closes: false, hangs: false, redirect: null, ...behaviour })
   }
 
@@ -85,6 +96,7 @@ export class HttpCamera {
     const send = () => {
       const { delimiter, hasLengths, hangs } = this.behaviour
       const picture = pictures[sent++ % pictures.length]!
+      this.longest = Math.max(this.longest, sent)
       const length = hasLengths ? `Content-Length: ${picture.length}\r\n` : ''
       if (!hangs) response.write(`${delimiter}\r\nContent-Type: image/jpeg\r\n${length}\r\n`)
       if (!hangs) response.write(Buffer.concat([picture, Buffer.from('\r\n')]))
@@ -95,6 +107,8 @@ export class HttpCamera {
       response.write(`${this.behaviour.delimiter}\r\n`)
       return
     }
+    if (this.behaviour.startsTwice) send()
+    if (this.behaviour.startsTwice) send()
     const timer = setInterval(send, 1000 / fps)
     response.on('close', () => clearInterval(timer))
   }

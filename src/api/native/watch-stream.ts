@@ -58,9 +58,8 @@ export async function streamEvents(
   options: WatchStreamOptions,
 ): Promise<undefined> {
   const followed = followedBy(request, watch)
-  // A watch without frames is taken over when they come here.
-  const isTaken = options.watchRunner.isElsewhere(watch) && (watch.settings.source.type !== 'push' || watch.isFed)
-  if (followed.looks && isTaken) throw watchElsewhere('Another server runs this watch, and has its looks')
+  if (followed.looks && hasLooksElsewhere(watch, options))
+    throw watchElsewhere('Another server runs this watch, and has its looks')
   const stream = call.openStream(NUMBERED, options.keepAliveMs)
   try {
     await sendEvents(stream, request, { ...followed, closed: call.closed, endsElsewhere: followed.looks }, options)
@@ -73,7 +72,7 @@ export async function streamEvents(
 /**
  * Sends the events of the watch as they are stored, in the order of their numbers, until the client leaves, the watch is
  * deleted, or no new requests are accepted.
- * @param endsElsewhere whether it ends when another server takes the watch.
+ * @param endsElsewhere whether it ends when another server has the looks.
  */
 export async function sendEvents(
   sink: EventSink,
@@ -84,7 +83,6 @@ export async function sendEvents(
   const [organisation, id] = keyOf(request)
   const over = AbortSignal.any([closed, draining])
   let last = after
-  let wasHere = false
   let woken = Promise.withResolvers<void>()
   const unfollow = watchRunner.follow(id, {
     onTold: () => woken.resolve(),
@@ -119,10 +117,11 @@ export async function sendEvents(
 
   async function isOver(): Promise<boolean> {
     const found = await watches.find(organisation, id).catch(() => undefined)
-    if (!found) return found === null
-    const isElsewhere = watchRunner.isElsewhere(found)
-    const isLost = endsElsewhere && wasHere && isElsewhere
-    wasHere = !isElsewhere
-    return isLost
+    return found ? endsElsewhere && hasLooksElsewhere(found, { watchRunner }) : found === null
   }
+}
+
+/** Whether another server looks. A watch without frames is taken over when they come here. */
+function hasLooksElsewhere(watch: Watch, { watchRunner }: Pick<WatchStreamOptions, 'watchRunner'>): boolean {
+  return watchRunner.isElsewhere(watch) && (watch.settings.source.type !== 'push' || watch.isFed)
 }

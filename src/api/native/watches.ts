@@ -276,9 +276,9 @@ const ELSEWHERE = 'Another server runs it, and counts its frames'
 type Report = Omit<WatchReport, 'status' | 'counts'> & Pick<WatchBody, 'status' | 'counts'>
 
 /** What is known of a watch that this server does not run. */
-function reportOf({ paused, isHeld, isOffline }: Watch): Report {
+function reportOf({ paused, heldBy, isOffline }: Watch): Report {
   if (paused) return { ...NOT_RUNNING, status: 'paused', reason: null }
-  if (!isHeld) return { ...NOT_RUNNING, status: 'waiting', reason: NO_SERVER }
+  if (heldBy === null) return { ...NOT_RUNNING, status: 'waiting', reason: NO_SERVER }
   return { ...NOT_RUNNING, status: isOffline ? 'offline' : 'running', reason: ELSEWHERE }
 }
 

@@ -93,6 +93,8 @@ function lossOf(error: NodeJS.ErrnoException): CameraLoss {
   if (error instanceof ForbiddenAddress) return NOT_ALLOWED
   if (error.code === 'ECONNREFUSED') return { fault: 'refused', message: 'Nothing listens at the port of the camera' }
   const isUnknown = error.code === 'ENOTFOUND' || error.code === 'EAI_AGAIN'
-  const message = isUnknown ? 'The name of the camera’s host is not known' : 'The camera’s host takes no connection'
+  const message = isUnknown
+    ? 'The name of the camera’s host is not known'
+    : 'The camera’s host does not accept the connection'
   return { fault: 'unreachable', message }
 }

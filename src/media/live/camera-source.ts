@@ -64,7 +64,7 @@ export function faultOfUrl(type: CameraType, text: string): string | null {
   const expected = `expected an address that begins with ${plain}// or ${secure}//`
   if (!URL.canParse(text)) {
     const isScheme = [plain, secure].some((scheme) => text.toLowerCase().startsWith(`${scheme}//`))
-    return isScheme ? 'expected a host, and a port from 0 to 65535 if any' : expected
+    return isScheme ? 'expected a valid host and, optionally, a port of at most 65535' : expected
   }
   const { protocol, hostname, username, password } = new URL(text)
   if ((protocol !== plain && protocol !== secure) || hostname === '') return expected

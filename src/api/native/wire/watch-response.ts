@@ -54,7 +54,7 @@ export const watch = responses.object('Watch', {
     .nullable(),
   status: z.enum(['starting', 'running', 'paused', 'offline', 'waiting']),
   reason: z.string().nullable().describe('Why it does not run.'),
-  message: z.string().nullable().describe('What more is known, where the camera delivers nothing.'),
+  message: z.string().nullable().describe('Explains `reason` where the camera delivers nothing.'),
   last_seq: number.describe('The number of its last event; 0 before the first one.'),
   counts: counts.nullable().describe('Since the server started to run it; null while it does not.'),
   looked_fps: z.number().min(0),
@@ -72,7 +72,7 @@ export const cameraList = responses.object('CameraList', {
         .enum(CAMERA_FAULTS)
         .nullable()
         .describe('Why it delivers nothing; null where another server speaks to it.'),
-      message: z.string().nullable().describe('What more is known of the reason.'),
+      message: z.string().nullable().describe('Explains `reason` where the camera delivers nothing.'),
     }),
   ),
 })

@@ -60,7 +60,8 @@ export class Camera {
   #distance = 0
   /** Whether each unit is a key frame. */
   #isIntra = false
-  #isPlaying = false
+  /** Since when it plays; null before that. */
+  #playingSince: number | null = null
   #isDelivering = false
   #hasEnded = false
 
@@ -110,7 +111,7 @@ export class Camera {
       send: (bytes) => this.#wire && say(this.#wire, bytes),
       onUnit: (unit) => this.#take(unit),
       onPlaying: () => {
-        this.#isPlaying = true
+        this.#playingSince ??= performance.now()
       },
       onError: (error) => this.#fail(error),
     }
@@ -181,6 +182,7 @@ export class Camera {
     const stoodMs = Math.max(0, now - this.#lastTick - 2 * TICK_MS)
     this.#lastTick = now
     this.#lastUnit += stoodMs
+    if (this.#playingSince !== null) this.#playingSince += stoodMs
     if (this.#blindSince !== null) this.#blindSince += stoodMs
     const { everyMs } = this.followers
     if (this.#wire !== null && (!this.#isAsked || now - this.#lastAsked >= everyMs)) {
@@ -191,10 +193,11 @@ export class Camera {
     const pause = this.#isAsked && Number.isFinite(everyMs) ? everyMs : (this.#session?.patienceMs ?? 0)
     const usual = Math.max(silenceMs, SILENT_DISTANCES * this.#distance) + pause
     const first = FIRST_PICTURE * usual
-    // How often a camera sends by itself is known from its second unit on.
-    const isUnknown = this.#isPlaying && this.#sendsUnasked && this.#units < 2
+    // How often a camera sends by itself is known once it has sent for a while; some send their first picture twice.
+    const isPlaying = this.#playingSince !== null
+    const isUnknown = isPlaying && this.#sendsUnasked && this.#lastUnit - this.#playingSince! < silenceMs
     const silence = isUnknown ? Math.max(first, Number.isFinite(everyMs) ? SILENT_DISTANCES * everyMs : 0) : usual
-    if (now - this.#lastUnit > silence) this.#end(this.#isPlaying && this.#units === 0 ? EMPTY : SILENT)
+    if (now - this.#lastUnit > silence) this.#end(isPlaying && this.#units === 0 ? EMPTY : SILENT)
     else if (this.#blindSince !== null && now - this.#blindSince > Math.max(first, silence)) this.#end(BLIND)
   }
 

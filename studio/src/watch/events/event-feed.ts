@@ -18,6 +18,8 @@ export const rows = computed(() => rowsOf(events.value.values()))
 
 const AT_ONCE = 100
 const PAUSE_MS = 1_000
+/** After this time, looks that were elsewhere are asked for again. */
+const ELSEWHERE_MS = 30_000
 
 /**
  * Shows the events of a watch, and those to come while the tab is visible: browsers open only six connections to a server.
@@ -43,7 +45,7 @@ async function follow(id: string, after: number, onLook: (look: WatchLook) => vo
     await visible(stop)
     using connection = untilHidden(stop)
     const { signal } = connection
-    const read = async (looks: boolean) => {
+    const read = async (looks: boolean, signal: AbortSignal) => {
       const path = `${pathOf(id)}/stream?looks=${looks}${last === null ? `&after=${after}` : ''}`
       const headers: Record<string, string> = last === null ? {} : { 'last-event-id': String(last) }
       for await (const event of callEndless<WatchEvent | WatchLook>(path, { headers, signal })) {
@@ -59,8 +61,8 @@ async function follow(id: string, after: number, onLook: (look: WatchLook) => vo
     try {
       // Another server may have the looks; events come from each.
       const readEither = () =>
-        read(true).catch((error: unknown) => {
-          if (error instanceof Failure && error.code === 'watch_elsewhere') return read(false)
+        read(true, signal).catch((error: unknown) => {
+          if (error instanceof Failure && error.code === 'watch_elsewhere') return read(false, forWhile(signal))
           throw error
         })
       await withPatience(readEither, () => {}, signal)
@@ -95,6 +97,13 @@ function visible(stop: AbortSignal): Promise<void> {
     document.addEventListener('visibilitychange', done, { signal: stop })
     stop.addEventListener('abort', () => reject(stop.reason), { once: true })
   })
+}
+
+/** Is aborted with the signal, or after a while. */
+function forWhile(signal: AbortSignal): AbortSignal {
+  const over = new AbortController()
+  setTimeout(() => over.abort(), ELSEWHERE_MS)
+  return AbortSignal.any([signal, over.signal])
 }
 
 function untilHidden(stop: AbortSignal): Disposable & { readonly signal: AbortSignal } {

@@ -28,7 +28,10 @@ export class HlsSession implements CameraSession {
   readonly #ffmpeg: FFmpeg
   readonly #exchange: HttpExchange
   readonly #pacer: UnitPacer
+  /** What is asked each time: where a redirect leads may be good for a while only. */
   #playlist: URL
+  /** Where the last playlist came from, which its addresses are relative to. */
+  #base: URL
   #isVariant = false
   #targetMs = LONGEST_TARGET_MS / 10
   #pollAt = 0
@@ -45,7 +48,7 @@ export class HlsSession implements CameraSession {
   #isClosed = false
 
   constructor(url: URL, login: Login, hooks: SessionHooks, ffmpeg: FFmpeg) {
-    this.#playlist = url
+    this.#playlist = this.#base = url
     this.#hooks = hooks
     this.#ffmpeg = ffmpeg
     this.#exchange = new HttpExchange(url, login, (bytes) => hooks.send(bytes))
@@ -93,7 +96,7 @@ export class HlsSession implements CameraSession {
 
   #poll(): void {
     const onMoved = (url: URL) => {
-      this.#playlist = url
+      this.#base = url
     }
     const onBody = (body: Buffer | null) => {
       if (body === null) throw new CameraError('refused', 'The camera has no playlist there')
@@ -108,6 +111,7 @@ export class HlsSession implements CameraSession {
       this.#playlist = this.#resolve(chooseVariant(read).uri)
       this.#poll()
     }
+    this.#base = this.#playlist
     this.#get(this.#playlist.href, MAX_PLAYLIST, 'A playlist', onBody, onMoved)
   }
 
@@ -180,8 +184,8 @@ export class HlsSession implements CameraSession {
 
   /** Nothing is asked of another server: this connection is the only one that was allowed. */
   #resolve(uri: string): URL {
-    const url = URL.parse(uri, this.#playlist.href)
-    if (url?.origin !== this.#playlist.origin) {
+    const url = URL.parse(uri, this.#base.href)
+    if (url?.origin !== this.#base.origin) {
       throw new CameraError('not_allowed', 'The camera’s segments are elsewhere')
     }
     return url

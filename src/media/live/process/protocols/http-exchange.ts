@@ -7,6 +7,7 @@ const MAX_CHUNK_LINE = 1024
 const NEWLINE = 10
 /** Redirects of one request. */
 const MOST_REDIRECTS = 3
+const MOST_COOKIES = 16
 /** A cookie that can be sent back as it is. */
 const COOKIE = /^[\x21-\x3a\x3c-\x7e]+$/
 
@@ -38,8 +39,8 @@ export class HttpExchange {
   #state: 'head' | 'body' | 'chunk_size' | 'chunk' | 'chunk_end' | 'trailer' | 'idle' = 'idle'
   #request: HttpRequest | null = null
   #redirects = 0
-  /** What a redirect has set, and servers such as MediaMTX check. */
-  #cookies: readonly string[] = []
+  /** What redirects have set, by name, and servers such as MediaMTX check. */
+  readonly #cookies = new Map<string, string>()
   /** Bytes that are to come of the body or the chunk. */
   #remaining = 0
   #sink: BodySink | null = null
@@ -76,7 +77,7 @@ export class HttpExchange {
       'User-Agent: Lookout',
       'Accept: */*',
       ...(authorization === null ? [] : [`Authorization: ${authorization}`]),
-      ...(this.#cookies.length === 0 ? [] : [`Cookie: ${this.#cookies.join('; ')}`]),
+      ...(this.#cookies.size === 0 ? [] : [`Cookie: ${[...this.#cookies.values()].join('; ')}`]),
     ]
     this.#send(Buffer.from(`${lines.join('\r\n')}\r\n\r\n`))
   }
@@ -187,11 +188,18 @@ export class HttpExchange {
     if (++this.#redirects > MOST_REDIRECTS) {
       throw new CameraError('refused', `The camera redirects more than ${MOST_REDIRECTS} times`)
     }
-    const cookies = (head.headers.get('set-cookie') ?? []).map((one) => one.split(';')[0]!.trim())
-    if (cookies.length > 0) this.#cookies = cookies.filter((one) => COOKIE.test(one))
+    for (const one of head.headers.get('set-cookie') ?? []) this.#keep(one.split(';', 1)[0]!.trim())
     this.#request!.onMoved?.(url)
     this.#request = { ...this.#request!, target: url.pathname + url.search }
     throw again()
+  }
+
+  /** Keeps a cookie in place of one with its name. */
+  #keep(cookie: string): void {
+    const name = cookie.split('=', 1)[0]!
+    if (COOKIE.test(cookie) && (this.#cookies.has(name) || this.#cookies.size < MOST_COOKIES)) {
+      this.#cookies.set(name, cookie)
+    }
   }
 
   #finish(): void {
