@@ -86,7 +86,7 @@ async function fetchFiles(files: readonly RemoteFile[], cardFolder: string, opti
   const { hub, report } = options
   const cards = await storedCards(options.store)
   const [first] = files
-  /** Those of files without a journal: an earlier version wrote none. */
+  /** Whether the folder's card has the file. Earlier versions wrote no journal that would say so. */
   const isOfCard = (path: string) =>
     cards.some(
       ({ file, source, model, projector }) =>
