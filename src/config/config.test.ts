@@ -137,5 +137,5 @@ test('cameras are spoken to as their addresses say, unless a type is given', () 
   for (const url of ['ftp://c/live', 'c/live', 'rtsp://c/live']) {
     expect(() => read([{ ...typed, url }])).toThrow(/camera 1, url: expected an address/)
   }
-  expect(() => read([{ ...typed, url: 'rtsp://c:99999/' }])).toThrow(/camera 1, url: expected a host, and a port/)
+  expect(() => read([{ ...typed, url: 'rtsp://c:99999/' }])).toThrow(/camera 1, url: expected a valid host and/)
 })
