@@ -213,7 +213,7 @@ describe.skipIf(missing !== '')(title, () => {
     const key = await newKey()
     const id = await idOf(await upload(0, key, png))
     const [mark] = [...s3.objects.keys()].filter((name) => name.startsWith('files/.databases/'))
-    for (const name of ['files/nobody/file-0000000000000000000000', mark!]) {
+    for (const name of ['files/gone/file-0000000000000000000000', mark!]) {
       s3.objects.set(name, { bytes: png, modified: new Date(0) })
     }
     const next = await startTestServer({
@@ -222,7 +222,7 @@ describe.skipIf(missing !== '')(title, () => {
         LOOKOUT_BLOBS: `s3://lookout/files?endpoint=http://127.0.0.1:${s3.port}&young=60`,
       },
     })
-    await expect.poll(() => [...s3.objects.keys()].some((name) => name.includes('nobody'))).toBe(false)
+    await expect.poll(() => [...s3.objects.keys()].some((name) => name.includes('/gone/'))).toBe(false)
     await next.close()
     expect((await call(0, key, `/v1/files/${id}/content`)).status).toBe(200)
   })

@@ -403,7 +403,7 @@ describe('what goes wrong is told in one sentence, and nothing is left half writ
     expect(named).toMatchObject({ code: 0, stderr: expect.stringContaining('it will be slow, or not load') })
   })
 
-  test('a proxy that is none; its password is not told', async () => {
+  test('an invalid proxy, without its password in the error', async () => {
     const shown = /^lookout: HTTPS_PROXY: expected the address of a proxy, such as http:\/\/host:3128$/
     await refused(['pull', 'acme/nano-GGUF'], shown, { HTTPS_PROXY: 'http://me:secret@host:port' })
     await refused(['pull', 'acme/nano-GGUF'], shown, { HTTPS_PROXY: 'ftp://host' })

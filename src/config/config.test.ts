@@ -109,7 +109,7 @@ test.each([
   '300.1.1.1',
   '[::1',
   'fe80::1%eth0',
-])('names the settings of hosts for one that is none: %s', (host) => {
+])('names the setting whose host is invalid: %s', (host) => {
   for (const name of ['LOOKOUT_MEDIA_HOSTS', 'LOOKOUT_WEBHOOK_HOSTS']) {
     expect(() => readConfig({ [name]: `minio, ${host}` })).toThrow(`${name}: expected hosts`)
   }

@@ -66,10 +66,14 @@ export async function machineSpeed(options: MachineSpeedOptions): Promise<Machin
   }
 }
 
-function newMeasurement(...args: Parameters<typeof measureAndStore>): Measurement {
-  const measurement = { speed: measureAndStore(...args), endsAt: Number.POSITIVE_INFINITY }
+function newMeasurement(
+  file: string,
+  machine: z.output<typeof stored>['machine'],
+  options: MachineSpeedOptions,
+): Measurement {
+  const measurement = { speed: measureAndStore(file, machine, options), endsAt: Number.POSITIVE_INFINITY }
   const note = (speed: MachineSpeed | null) => {
-    if (speed?.isBusy) measurement.endsAt = performance.now() + (args[2].busyMs ?? BUSY_MS)
+    if (speed?.isBusy) measurement.endsAt = performance.now() + (options.busyMs ?? BUSY_MS)
   }
   measurement.speed.then(note, () => {})
   return measurement

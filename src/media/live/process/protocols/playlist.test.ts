@@ -31,7 +31,7 @@ const comments = fc.array(
     '# a comment',
     '#EXT-X-UNKNOWN:A="b,c",D=1',
     '#EXT-X-KEY:METHOD=NONE',
-    // Parts of low latency: the segments are whole all the same.
+    // Low-latency parts may be byte ranges while the segments are whole files.
     '#EXT-X-PART:DURATION=0.2,URI="a.mp4",BYTERANGE="900@0"',
     '#EXT-X-PRELOAD-HINT:TYPE=PART,URI="a.mp4",BYTERANGE-START=900',
   ),
