@@ -301,6 +301,24 @@ describe('a data URL', () => {
   )
 })
 
+describe('a profile', () => {
+  /** 200, 50, 50 of Display P3 in sRGB, by the matrices of both. */
+  const EXPECTED = [218, 24, 40]
+
+  test.each(['png', 'tiff'] as const)('is followed in a %s of 16 bits', async (format) => {
+    const samples = Uint16Array.from({ length: 64 * 64 * 3 }, (_, at) => [200, 50, 50][at % 3]! * 257)
+    // The library takes 16 bits to be Display P3 already.
+    const bytes = await sharp(samples, { raw: { width: 64, height: 64, channels: 3 } })
+      .toColourspace('rgb16')
+      .withIccProfile('p3')
+      .toFormat(format, { compression: 'lzw' })
+      .toBuffer()
+    const file_data = `data:;base64,${bytes.toString('base64')}`
+    expect(await seen(await ask(format === 'png' ? image(file_data) : { type: 'file', file: { file_data } }))).toBe(1)
+    for (const [channel, value] of colour().entries()) expect(Math.abs(value - EXPECTED[channel]!)).toBeLessThan(3)
+  })
+})
+
 describe('formats beyond those of the contract', () => {
   const base64 = (bytes: Uint8Array) => Buffer.from(bytes).toString('base64')
   const bytesUrl = (bytes: Uint8Array) => `data:;base64,${base64(bytes)}`

@@ -173,7 +173,22 @@ async function open(bytes: Uint8Array, grant: () => Promise<void>, page = 1): Pr
   await admit(meta, grant)
   // The library would show the numbers as red, green and blue.
   if (isPlainYcc(bytes, page)) throw new InvalidMedia(UNSUPPORTED_TIFF)
-  return mayBeMeasured(meta) ? await openMeasured(input, meta) : { input, meta }
+  const opened = mayBeMeasured(meta) ? await openMeasured(input, meta) : { input, meta }
+  return opened.meta.space === 'rgb16' && opened.meta.hasProfile ? await narrow(opened) : opened
+}
+
+/** A picture of 16 bits with a profile, in 8 bits. The library would make Display P3 of it, and then take that for sRGB. */
+async function narrow({ input, meta }: OpenImage): Promise<OpenImage> {
+  const data = await input
+    .autoOrient()
+    .keepIccProfile()
+    .tiff({ compression: 'none' })
+    .toBuffer()
+    .catch(() => {
+      throw new InvalidMedia(DAMAGED)
+    })
+  const narrowed = sharp(data, { limitInputPixels: false })
+  return { input: narrowed, meta: { ...(await narrowed.metadata()), format: meta.format } }
 }
 
 /** The library cuts off what has no place in 8 bits. */
