@@ -301,6 +301,15 @@ describe('a data URL', () => {
   )
 })
 
+test('a video whose container has pixels that are not square is as wide as players show it', async () => {
+  const frame = { width: 64, height: 128, data: new Uint8Array(64 * 128 * 3) }
+  const video = await makeVideo({ format: 'webm', frames: [frame, frame], pixelAspect: { num: 4, den: 1 } })
+  const url = `data:;base64,${video.toString('base64')}`
+  expect(await seen(await ask({ type: 'video_url', video_url: { url } }))).toBeGreaterThan(0)
+  const shown = engine.works.at(-1)!.prefix.flatMap((part) => (part.type === 'frames' ? part.frames : []))
+  expect(shown.map(({ width, height }) => width / height)).toEqual([2, 2])
+})
+
 describe('a profile', () => {
   /** 200, 50, 50 of Display P3 in sRGB, by the matrices of both. */
   const EXPECTED = [218, 24, 40]

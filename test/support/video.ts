@@ -16,6 +16,8 @@ export interface VideoSpec {
   readonly interval?: number
   /** Clockwise rotation for display, in degrees. */
   readonly rotation?: 0 | 90 | 180 | 270
+  /** Width of a pixel by its height, as the container alone says it. */
+  readonly pixelAspect?: { readonly num: number; readonly den: number }
   /** Length of an audio track with a tone of 440 Hz, in seconds. */
   readonly audioSeconds?: number
   /** An audio track with these samples, at 48 kHz. */
@@ -126,6 +128,7 @@ function videoTrack(output: Native, video: VideoSpec): Track {
   const stream = output.newStream(null)
   stream.codecpar.fromContext(encoder)
   stream.timeBase = MILLISECONDS
+  if (video.pixelAspect) stream.sampleAspectRatio = video.pixelAspect
   if (rotation !== 0) stream.codecpar.addCodedSideData(DISPLAY_MATRIX, displayMatrix(rotation))
   return () => {
     const scaler = new native.SoftwareScaleContext()

@@ -49,6 +49,8 @@ export interface Stream {
   timeBase: Rational
   readonly nbFrames: bigint
   readonly duration: bigint
+  /** By the container; 0 where it does not say it. */
+  readonly sampleAspectRatio: Rational
   readonly disposition: number
   discard: number
 }

@@ -167,12 +167,13 @@ type FrameScaler = ReturnType<typeof makeScaler>
  * Makes what converts decoded frames to upright RGB images of one size for the model.
  * @param first the frame that determines the size of all.
  */
-function makeScaler(ffmpeg: FFmpeg, { codecpar }: Stream, first: Frame, limits: VideoTask['limits']) {
+function makeScaler(ffmpeg: FFmpeg, stream: Stream, first: Frame, limits: VideoTask['limits']) {
+  const { codecpar } = stream
   const orientation = orientationOf(codecpar.getCodedSideData(SIDE_DATA_DISPLAY_MATRIX))
   const turned = ({ width, height }: Size): Size =>
     orientation.transposed ? { width: height, height: width } : { width, height }
-  const { num, den } = codecpar.sampleAspectRatio
-  // Pixels need not be square.
+  // Pixels need not be square. Players follow the container, whose word may be newer than the codec's, or the only one.
+  const { num, den } = stream.sampleAspectRatio.num > 0 ? stream.sampleAspectRatio : codecpar.sampleAspectRatio
   const width = num > 0 && den > 0 ? Math.max(1, Math.round((first.width * num) / den)) : first.width
   const original = turned({ width, height: first.height })
   const size = turned(targetSize(original, limits))
