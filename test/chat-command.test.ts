@@ -181,6 +181,33 @@ describe('chat with a server', () => {
         for (const share of [0.1, 0.5, 0.9]) expect(Math.abs(shown(share, work)[0]! - share * 255)).toBeLessThan(6)
       }
     })
+
+    test('of 16 bits with a profile has its colours, for the model and in the drawing', async () => {
+      const samples = Uint16Array.from(page(200, 50, 50), (value) => value * 257)
+      // The library takes 16 bits to be Display P3 already.
+      const wide = sharp(samples, { raw: { ...size, channels: 3 } })
+        .toColourspace('rgb16')
+        .withIccProfile('p3')
+      await wide.clone().tiff({ compression: 'lzw' }).toFile(place('wide.tif'))
+      await wide.clone().png().toFile(place('wide.png'))
+      const drawn = async () => [...(await sharp(place('drawn-wide.png')).raw().toBuffer()).subarray(0, 3)]
+      for (const name of ['wide.tif', 'wide.png']) {
+        const run = await chat([place(name), 'Where?', '--boxes', '-o', place('drawn-wide.png')])
+        expect(run).toMatchObject({ code: 0 })
+        // By the matrices of Display P3 and sRGB.
+        for (const colour of [shown(), await drawn()]) {
+          for (const [index, value] of [218, 24, 40].entries()) expect(Math.abs(colour[index]! - value)).toBeLessThan(3)
+        }
+      }
+    })
+
+    test('a TIFF of near infrared beside colours shows the colours', async () => {
+      const samples = new Uint8Array(size.width * size.height * 4)
+      for (let red = 0; red < samples.length; red += 4) samples[red] = 200
+      await writeFile(place('infrared.tif'), makeTiff({ ...size, channels: 4, pages: [samples], extra: 0 }))
+      expect(await chat([place('infrared.tif'), 'What is this?'])).toMatchObject({ code: 0, stderr: '' })
+      expect(shown()).toEqual([200, 0, 0])
+    })
   })
 
   test('draws the places of the reply, which --json has in pixels', async () => {

@@ -201,6 +201,30 @@ describe('a TIFF', () => {
     expect([at(shown!, 0.2, 0.5), at(shown!, 0.8, 0.5)]).toEqual([[0, 0, 0], WHITE])
   })
 
+  test.each([
+    ['8 bits', Uint8Array, 255],
+    ['16 bits', Uint16Array, 65_535],
+    ['12 bits in 16', Uint16Array, 4095],
+  ] as const)('of near infrared beside colours shows the colours: %s', async (_, Samples, most) => {
+    const samples = new Samples(64 * 32 * 4)
+    for (let red = 0; red < samples.length; red += 4) samples[red] = most
+    const bytes = makeTiff({ width: 64, height: 32, channels: 4, pages: [samples], extra: 0 })
+    const file_data = `data:image/tiff;base64,${bytes.toString('base64')}`
+    expect(middles(await seen(await ask(file({ file_data }))))).toEqual([RED])
+  })
+
+  test('may be a BigTIFF', async () => {
+    const bytes = await sharp(tiff, { pages: -1 }).tiff({ compression: 'none', bigtiff: true }).toBuffer()
+    const file_data = `data:image/tiff;base64,${bytes.toString('base64')}`
+    expect(middles(await seen(await ask(file({ file_data }))))).toEqual([RED, GREEN, BLUE])
+  })
+
+  test('of samples that are too long is not called damaged', async () => {
+    const bytes = makeTiff({ width: 64, height: 32, channels: 1, pages: [new Float64Array(64 * 32)] })
+    const error = await errorOf(await ask(file({ file_data: `data:image/tiff;base64,${bytes.toString('base64')}` })))
+    expect(error.message).toContain('The image has a depth or a compression that is not supported')
+  })
+
   test('whose colours the server cannot convert gets a sentence, and JPEG in it is shown', async () => {
     for (const colours of [6, 8]) {
       const bytes = makeTiff({ width: 64, height: 32, channels: 3, colours, pages: [page(RED)] })

@@ -400,7 +400,7 @@ describe('audio', () => {
   })
 
   it.each([
-    ['AAC', /unknown type/],
+    ['AAC', /the data is audio\/aac; .*convert it to WAV/],
     ['nothing but a header', /damaged|has no audio/],
   ])('%s: rejected', async (name, message) => {
     const samples = new Float32Array(44_100)

@@ -310,6 +310,20 @@ test('a video whose container has pixels that are not square is as wide as playe
   expect(shown.map(({ width, height }) => width / height)).toEqual([2, 2])
 })
 
+test('a JPEG of 12 bits is not called damaged', async () => {
+  const jpeg = await sharp(png).jpeg().toBuffer()
+  // The precision of its samples.
+  jpeg[jpeg.indexOf(Buffer.from([0xff, 0xc0])) + 4] = 12
+  const error = await errorOf(await ask(image(`data:;base64,${jpeg.toString('base64')}`)))
+  expect(error.message).toContain('The image has a depth or a compression that is not supported')
+})
+
+test('a file without bytes is called empty', async () => {
+  routes = { '/empty': (_request, response) => response.end() }
+  const error = await errorOf(await ask(image(`${origin}/empty`)))
+  expect(error).toMatchObject({ message: 'The data is empty', param: 'messages[0].content[0].image_url.url' })
+})
+
 describe('a profile', () => {
   /** 200, 50, 50 of Display P3 in sRGB, by the matrices of both. */
   const EXPECTED = [218, 24, 40]

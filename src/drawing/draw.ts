@@ -24,7 +24,7 @@ export async function drawMarks(
   format: PictureFormat,
   palette: Palette = new Palette(),
 ): Promise<Buffer> {
-  const original = await pictureSize(picture)
+  const { autoOrient: original, space, hasProfile } = await sharp(picture).metadata()
   const times = Math.max(1, Math.ceil(LEAST_SIDE / Math.max(original.width, original.height)))
   const size = { width: original.width * times, height: original.height * times }
   const enlarged = marks.map((mark) => ({
@@ -32,6 +32,8 @@ export async function drawMarks(
     points: mark.points.map(({ x, y }) => ({ x: x * times, y: y * times })),
   }))
   let upright = sharp(picture).autoOrient()
+  // The library makes Display P3 of 16 bits, and does not say so in what it writes.
+  if (space === 'rgb16' && hasProfile) upright = upright.keepIccProfile()
   if (times > 1) upright = upright.resize({ ...size, fit: 'fill', kernel: 'nearest' })
   if (format === 'jpeg') upright = upright.flatten({ background: '#ffffff' })
   return upright

@@ -289,6 +289,7 @@ async function digestOf(bytes: Uint8Array): Promise<string> {
 
 /** @throws ApiError 400 that names the detected type, unless it belongs to the kind. */
 function checkType(bytes: Uint8Array, kind: MediaKind, isStored: boolean, param: string): void {
+  if (bytes.length === 0) throw invalidRequest('The data is empty', param)
   const type: MediaType | null = mediaType(bytes)
   const supported = MEDIA_TYPES[kind].filter((known) => isStored || known !== 'video/quicktime')
   if (type !== null && supported.includes(type)) return

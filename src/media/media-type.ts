@@ -62,6 +62,8 @@ export function typeName(bytes: Uint8Array): string {
   // QuickTime videos need not begin with their brand.
   if (['moov', 'mdat', 'wide', 'skip', 'pnot'].includes(latin1(bytes.subarray(4, 8)))) return 'video/quicktime'
   if (isMp3Frame(bytes)) return 'audio/mpeg'
+  // ADTS starts with the same bits, but has layer 0.
+  if (bytes[0] === 0xff && (bytes[1]! & 0xf6) === 0xf0) return 'audio/aac'
   if (isTarga(bytes)) return 'image/x-tga'
   const text = latin1(bytes.subarray(0, MARK_BYTES))
   if (/^(\xef\xbb\xbf)?\s*<(\?xml|svg|!doctype svg)/i.test(text)) return 'image/svg+xml'
@@ -89,6 +91,9 @@ const SIGNATURES: readonly (readonly [name: string, offset: number, bytes: reado
   ['audio/x-w64', 0, [...ascii('riff'), 0x2e, 0x91, 0xcf, 0x11]],
   ['image/tiff', 0, [0x49, 0x49, 0x2a, 0x00]],
   ['image/tiff', 0, [0x4d, 0x4d, 0x00, 0x2a]],
+  // BigTIFF.
+  ['image/tiff', 0, [0x49, 0x49, 0x2b, 0x00]],
+  ['image/tiff', 0, [0x4d, 0x4d, 0x00, 0x2b]],
   ['application/pdf', 0, ascii('%PDF')],
 ]
 
@@ -122,7 +127,7 @@ function documentName(bytes: Uint8Array): string {
   return at !== -1 && head.slice(at + 3).startsWith('webm') ? 'video/webm' : 'video/x-matroska'
 }
 
-/** Whether a frame header of MPEG layer III begins here. AAC in ADTS starts with the same bits, but has layer 0. */
+/** Whether a frame header of MPEG layer III begins here. */
 function isMp3Frame(bytes: Uint8Array): boolean {
   const [first, second, third] = bytes
   if (first !== 0xff || second === undefined || third === undefined || (second & 0xe0) !== 0xe0) return false

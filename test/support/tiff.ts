@@ -5,23 +5,25 @@ export interface TiffSpec {
   /** Samples of each pixel: 1 for shades, 3 for colours; one more with transparency. */
   readonly channels: 1 | 2 | 3 | 4
   /** Pixels of each page, in rows from the top. */
-  readonly pages: readonly (Uint8Array | Uint16Array | Int16Array | Int32Array | Float32Array)[]
+  readonly pages: readonly (Uint8Array | Uint16Array | Int16Array | Int32Array | Float32Array | Float64Array)[]
   /** Value of the field PhotometricInterpretation; shades or RGB by default. */
   readonly colours?: number
+  /** Value of the field ExtraSamples; transparency by default. */
+  readonly extra?: number
 }
 
 type Field = [tag: number, type: number, values: number[]]
 
 const SHORT = 3
 const LONG = 4
-/** Value of the field ExtraSamples. */
 const TRANSPARENCY = 2
 /** Values of the field SampleFormat. */
 const UNSIGNED = 1
 const SIGNED = 2
 const FLOAT = 3
 
-export function makeTiff({ width, height, channels, pages, colours = channels <= 2 ? 1 : 2 }: TiffSpec): Buffer {
+export function makeTiff(spec: TiffSpec): Buffer {
+  const { width, height, channels, pages, colours = channels <= 2 ? 1 : 2, extra = TRANSPARENCY } = spec
   const parts: Buffer[] = [Buffer.from('49492a0008000000', 'hex')]
   let at = 8
   for (const [index, samples] of pages.entries()) {
@@ -38,7 +40,7 @@ export function makeTiff({ width, height, channels, pages, colours = channels <=
       [277, SHORT, [channels]],
       [278, LONG, [height]],
       [279, LONG, [data.length]],
-      ...(channels % 2 === 0 ? [[338, SHORT, [TRANSPARENCY]] satisfies Field] : []),
+      ...(channels % 2 === 0 ? [[338, SHORT, [extra]] satisfies Field] : []),
       [339, SHORT, Array(channels).fill(format)],
     ]
     const directory = Buffer.alloc(2 + fields.length * 12 + 4)
@@ -68,6 +70,6 @@ export function makeTiff({ width, height, channels, pages, colours = channels <=
 }
 
 function formatOf(samples: TiffSpec['pages'][number]): number {
-  if (samples instanceof Float32Array) return FLOAT
+  if (samples instanceof Float32Array || samples instanceof Float64Array) return FLOAT
   return samples instanceof Int16Array || samples instanceof Int32Array ? SIGNED : UNSIGNED
 }

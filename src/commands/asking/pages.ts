@@ -1,6 +1,6 @@
 import sharp from 'sharp'
 import { decodeBitmap, isBitmap, readBitmapHeader } from '../../media/decoding/bitmap.ts'
-import { mayBeMeasured, spreadShades } from '../../media/decoding/measurements.ts'
+import { inItsColours, mayBeMeasured, spreadShades, withoutUnknown } from '../../media/decoding/measurements.ts'
 
 /** Which page of a picture is asked about, and how many there are. Frames of an animation count as pages. */
 export interface Paged {
@@ -40,9 +40,9 @@ async function bitmapToPng(given: Buffer): Promise<Buffer> {
 
 async function toPng(given: Buffer, page: number): Promise<Buffer> {
   const image = sharp(given, { page: page - 1 })
-  const meta = await image.metadata()
-  const shades = mayBeMeasured(meta) ? await spreadShades(image, meta) : null
-  if (shades === null) return image.autoOrient().png().toBuffer()
+  const known = await withoutUnknown({ input: image, meta: await image.metadata() }, given, page)
+  const shades = mayBeMeasured(known.meta) ? await spreadShades(known.input, known.meta) : null
+  if (shades === null) return (await inItsColours(known)).input.autoOrient().png().toBuffer()
   const { data, width, height, channels } = shades
   return sharp(data, { raw: { width, height, channels } }).png().toBuffer()
 }

@@ -10,8 +10,11 @@ const MOST_BYTES = 3_750_000
 const TAKEN = ['image/png', 'image/jpeg', 'image/webp']
 
 /** A picture as a JPEG that is small enough for an agent's model, and upright. */
-export function shrink(picture: Uint8Array): Promise<Buffer> {
-  return sharp(picture)
+export async function shrink(picture: Uint8Array): Promise<Buffer> {
+  const { space, hasProfile } = await sharp(picture).metadata()
+  const given = sharp(picture)
+  // The library makes Display P3 of 16 bits, and does not say so in what it writes.
+  return (space === 'rgb16' && hasProfile ? given.keepIccProfile() : given)
     .autoOrient()
     .resize({ width: LONGEST_SIDE, height: LONGEST_SIDE, fit: 'inside', withoutEnlargement: true })
     .flatten({ background: '#ffffff' })

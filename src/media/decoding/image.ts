@@ -7,7 +7,15 @@ import { partsToCut, planTiles } from '../tile-plan.ts'
 import { decodeBitmap, isBitmap, readBitmapHeader } from './bitmap.ts'
 import type { ByteSource } from './byte-source.ts'
 import { InvalidMedia } from './invalid-media.ts'
-import { LINEAR_LIGHT, mayBeMeasured, spreadShades } from './measurements.ts'
+import {
+  formOf,
+  inItsColours,
+  LINEAR_LIGHT,
+  mayBeMeasured,
+  type OpenImage,
+  spreadShades,
+  withoutUnknown,
+} from './measurements.ts'
 import type { Cuts, DecodedDocument, DecodedImage, DocumentTask, ImageTask } from './process/protocol.ts'
 
 const MAX_PIXELS = 100_000_000
@@ -75,19 +83,27 @@ export async function readPictures({ data, textOf }: DocumentTask<ByteSource>): 
   const bytes = data.all()
   const { pages = 1, density } = await sharp(bytes, { limitInputPixels: false })
     .metadata()
-    .catch(() => {
-      throw new InvalidMedia(isUnusual(bytes, 1) ? UNSUPPORTED_TIFF : 'The document is damaged or no TIFF')
+    .catch((error) => {
+      refuse(error, isUnusual(bytes, 1) ? UNSUPPORTED_TIFF : 'The document is damaged or no TIFF')
     })
   return { pages, dpi: density ? Math.round(density) : POINTS_PER_INCH, texts: textOf.map(() => '') }
 }
 
 const DAMAGED = 'The image is damaged or truncated'
+const UNSUPPORTED = 'The image has a depth or a compression that is not supported: convert it to PNG'
+/** What the library says of such images, which are whole. */
+const UNSUPPORTED_FORMS = /unsupported jpeg data precision|compression support is not configured|samples out of range/i
 const UNSUPPORTED_TIFF = 'The colours of this TIFF are in a form that is not supported: convert it to RGB'
 const YCC = 6
 /** Shades, colours, palettes, masks, inks and what JPEG has. */
 const USUAL_COLOURS = [0, 1, 2, 3, 4, 5, YCC]
 /** The older form of JPEG and the newer one, which the library converts. */
 const JPEGS = [6, 7]
+
+/** For errors of the library. */
+function refuse({ message }: Error, damage = DAMAGED): never {
+  throw new InvalidMedia(UNSUPPORTED_FORMS.test(message) ? UNSUPPORTED : damage)
+}
 
 function isUnusual(bytes: Uint8Array, page: number): boolean {
   const { colours } = formOf(bytes, page)
@@ -99,35 +115,13 @@ function isPlainYcc(bytes: Uint8Array, page: number): boolean {
   return colours === YCC && !JPEGS.includes(compression)
 }
 
-const COLOURS = 262
-const COMPRESSION = 259
-
-/** What the directory of a TIFF's page says of its samples; null for other formats, and where it cannot be read. */
-function formOf(bytes: Uint8Array, page: number): { readonly colours: number | null; readonly compression: number } {
-  const form = { colours: null as number | null, compression: 1 }
-  const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength)
-  const isLittle = bytes[0] === 0x49
-  const short = (at: number) => (at + 2 <= view.byteLength ? view.getUint16(at, isLittle) : 0)
-  const long = (at: number) => (at + 4 <= view.byteLength ? view.getUint32(at, isLittle) : 0)
-  if ((short(0) !== 0x4949 && short(0) !== 0x4d4d) || short(2) !== 42) return form
-  let at = long(4)
-  for (let passed = 1; passed < page; passed++) at = long(at + 2 + 12 * short(at))
-  for (let entry = at + 2, last = entry + 12 * short(at); entry < last; entry += 12) {
-    if (short(entry) === COLOURS) form.colours = short(entry + 8)
-    if (short(entry) === COMPRESSION) form.compression = short(entry + 8)
-  }
-  return form
-}
-
 async function rasterOf(pipeline: Sharp): Promise<RgbImage> {
   const { data, info } = await pipeline
     .flatten({ background: '#ffffff' })
     .toColourspace('srgb')
     .raw({ depth: 'uchar' })
     .toBuffer({ resolveWithObject: true })
-    .catch(() => {
-      throw new InvalidMedia(DAMAGED)
-    })
+    .catch(refuse)
   return { width: info.width, height: info.height, data: toRgb(data, info.channels) }
 }
 
@@ -159,48 +153,28 @@ async function cutOut({ data, width, height }: RgbImage, part: PixelRegion, targ
   return rasterOf(input.extract(part).resize({ ...target, fit: 'fill', kernel: 'cubic' }))
 }
 
-/** An image that is ready to be decoded, and not too large. */
-interface OpenImage {
-  readonly input: Sharp
-  readonly meta: Metadata
-}
-
+/** Makes an image ready to be decoded. @throws InvalidMedia when it is damaged or too large. */
 async function open(bytes: Uint8Array, grant: () => Promise<void>, page = 1): Promise<OpenImage> {
   const input = sharp(asStill(bytes), { failOn: 'error', limitInputPixels: false, page: page - 1, pages: 1 })
-  const meta = await input.metadata().catch(() => {
-    throw new InvalidMedia(isUnusual(bytes, page) ? UNSUPPORTED_TIFF : 'The image is damaged or invalid')
+  const meta = await input.metadata().catch((error) => {
+    refuse(error, isUnusual(bytes, page) ? UNSUPPORTED_TIFF : 'The image is damaged or invalid')
   })
   await admit(meta, grant)
   // The library would show the numbers as red, green and blue.
   if (isPlainYcc(bytes, page)) throw new InvalidMedia(UNSUPPORTED_TIFF)
-  const opened = mayBeMeasured(meta) ? await openMeasured(input, meta) : { input, meta }
-  return opened.meta.space === 'rgb16' && opened.meta.hasProfile ? await narrow(opened) : opened
-}
-
-/** A picture of 16 bits with a profile, in 8 bits. The library would make Display P3 of it, and then take that for sRGB. */
-async function narrow({ input, meta }: OpenImage): Promise<OpenImage> {
-  const data = await input
-    .autoOrient()
-    .keepIccProfile()
-    .tiff({ compression: 'none' })
-    .toBuffer()
-    .catch(() => {
-      throw new InvalidMedia(DAMAGED)
-    })
-  const narrowed = sharp(data, { limitInputPixels: false })
-  return { input: narrowed, meta: { ...(await narrowed.metadata()), format: meta.format } }
+  const known = await withoutUnknown({ input, meta }, bytes, page).catch(refuse)
+  const opened = mayBeMeasured(known.meta) ? await openMeasured(known) : known
+  return await inItsColours(opened).catch(refuse)
 }
 
 /** The library cuts off what has no place in 8 bits. */
-async function openMeasured(input: Sharp, meta: Metadata): Promise<OpenImage> {
+async function openMeasured({ input, meta }: OpenImage): Promise<OpenImage> {
   const mayBeShades = meta.depth === 'ushort' || meta.space === LINEAR_LIGHT
   if (meta.width * meta.height * meta.channels > MOST_MEASURED) {
     if (mayBeShades) return { input, meta }
     throw new InvalidMedia(`The image is too large for its ${meta.depth} samples: convert it to 8 or 16 bits`)
   }
-  const shades = await spreadShades(input, meta).catch(() => {
-    throw new InvalidMedia(DAMAGED)
-  })
+  const shades = await spreadShades(input, meta).catch(refuse)
   if (shades === null) return { input, meta }
   const { data, width, height, channels } = shades
   const spread = sharp(data, { limitInputPixels: false, raw: { width, height, channels } })

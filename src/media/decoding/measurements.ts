@@ -1,4 +1,4 @@
-import type { Metadata, Sharp } from 'sharp'
+import sharp, { type Metadata, type Sharp } from 'sharp'
 
 /** Shades of a picture, upright, in rows from the top. */
 export interface Shades {
@@ -74,4 +74,76 @@ function spread(values: Float32Array, { least, most }: Range): Uint8Array {
     if (Number.isFinite(value)) shades[at] = Math.round((value - least) * scale)
   }
   return shades
+}
+
+/** An image that is open, and what the library says of it. */
+export interface OpenImage {
+  readonly input: Sharp
+  readonly meta: Metadata
+}
+
+/**
+ * An image whose transparency is one. The library takes any sample beyond the colours for it, such as near infrared or a saved
+ * selection in a TIFF.
+ * @param page of the image, from 1.
+ */
+export async function withoutUnknown(image: OpenImage, bytes: Uint8Array, page: number): Promise<OpenImage> {
+  const { input, meta } = image
+  // Measurements have no transparency.
+  if (formOf(bytes, page).extra !== 0 || mayBeMeasured(meta)) return image
+  return await rewrite(input.removeAlpha(), meta)
+}
+
+/** The library converts 16 bits with a profile to Display P3, and would then take that for sRGB: they become 8 bits first. */
+export async function inItsColours(image: OpenImage): Promise<OpenImage> {
+  const { input, meta } = image
+  return meta.space === 'rgb16' && meta.hasProfile ? await rewrite(input, { ...meta, space: 'srgb' }) : image
+}
+
+/** The image upright and in the given space, with its profile: what else is asked of the library comes after that. */
+async function rewrite(input: Sharp, { space, format }: Metadata): Promise<OpenImage> {
+  const upright = input.autoOrient().keepIccProfile().toColourspace(space)
+  const data = await upright.tiff({ compression: 'none' }).toBuffer()
+  const rewritten = sharp(data, { failOn: 'error', limitInputPixels: false })
+  return { input: rewritten, meta: { ...(await rewritten.metadata()), format } }
+}
+
+const COMPRESSION = 259
+const COLOURS = 262
+const EXTRA_SAMPLES = 338
+
+interface TiffForm {
+  /** Null where it cannot be read. */
+  readonly colours: number | null
+  readonly compression: number
+  /** What the first sample beyond the colours is; 0 for nothing that TIFF knows. Null where there is none. */
+  readonly extra: number | null
+}
+
+/** What the directory of a TIFF's page says of its samples. Other formats have none. */
+export function formOf(bytes: Uint8Array, page: number): TiffForm {
+  const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength)
+  const isLittle = bytes[0] === 0x49
+  const short = (at: number) => (at + 2 <= view.byteLength ? view.getUint16(at, isLittle) : 0)
+  const long = (at: number) => (at + 4 <= view.byteLength ? view.getUint32(at, isLittle) : 0)
+  const isBig = short(2) === 43
+  // Of BigTIFF's 64 bits the lower half: no file is as long.
+  const place = (at: number) => (isBig && !isLittle ? long(at + 4) : long(at))
+  const [first, head, size, value] = isBig ? [8, 8, 20, 12] : [4, 2, 12, 8]
+  const endOf = (directory: number) => directory + head + size * (isBig ? place(directory) : short(directory))
+  const fields = new Map<number, number>()
+  if ((short(0) === 0x4949 || short(0) === 0x4d4d) && (isBig || short(2) === 42)) {
+    let at = place(first)
+    for (let passed = 1; passed < page; passed++) at = place(endOf(at))
+    for (let entry = at + head, last = Math.min(endOf(at), bytes.length); entry < last; entry += size) {
+      // Values that have no room in the entry stand elsewhere.
+      const isFar = place(entry + 4) > (isBig ? 4 : 2)
+      fields.set(short(entry), short(isFar ? place(entry + value) : entry + value))
+    }
+  }
+  return {
+    colours: fields.get(COLOURS) ?? null,
+    compression: fields.get(COMPRESSION) ?? 1,
+    extra: fields.get(EXTRA_SAMPLES) ?? null,
+  }
 }
