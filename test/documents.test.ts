@@ -247,6 +247,20 @@ describe('a TIFF', () => {
   })
 })
 
+test.each([
+  ['are not drawn gets a note', '/afii10017', '(A) Tj', true],
+  ['are drawn gets none', '/eacute', '(A) Tj', false],
+  ['lie unseen below a scan gets none', '/afii10017', '3 Tr (A) Tj', false],
+])('a page whose characters %s', async (_, name, text, isNamed) => {
+  const encoding = `/Encoding << /Differences [65 ${name}] >>`
+  const resources = `/Font << /F1 << /Type /Font /Subtype /TrueType /BaseFont /Arial ${encoding} >> >>`
+  const bytes = makePdf([{ content: `BT /F1 20 Tf 50 500 Td ${text} ET`, resources }])
+  const response = await ask(file({ file_data: dataUrl(bytes) }))
+  expect(response.status).toBe(200)
+  const note = 'Page 1 of a document has characters that are not drawn: the file does not hold their fonts'
+  expect(response.headers.get('x-lookout-note')).toBe(isNamed ? note : null)
+})
+
 describe('the text of a page', () => {
   const words = (text: string) => ({ content: `BT /F1 20 Tf 50 500 Td (${text}) Tj ET` })
   const written = dataUrl(makePdf([words('First words'), filled(RED), words('Last words')]))

@@ -261,8 +261,10 @@ describe.each(['stdio', 'streamable HTTP'])('%s', (kind) => {
     const samples = Uint16Array.from({ length: 1600 * 8 * 3 }, (_, at) => [200, 50, 50][at % 3]! * 257)
     const wide = sharp(samples, { raw: { width: 1600, height: 8, channels: 3 } }).toColourspace('rgb16')
     await writeFile(join(root, 'wide.png'), await wide.withIccProfile('p3').png().toBuffer())
-    const [shown] = (await client.readResource({ uri: uri('wide.png') })).contents as [{ blob: string }]
-    const pixels = await sharp(Buffer.from(shown.blob, 'base64')).raw().toBuffer()
+    const { contents } = await client.readResource({ uri: uri('wide.png') })
+    const pixels = await sharp(Buffer.from((contents[0] as { blob: string }).blob, 'base64'))
+      .raw()
+      .toBuffer()
     // By the matrices of Display P3 and sRGB, and what JPEG loses.
     for (const [index, value] of [218, 24, 40].entries()) expect(Math.abs(pixels[index]! - value)).toBeLessThan(5)
     for (const [name, words] of [

@@ -125,6 +125,10 @@ export async function readDocument(
 /** Controls but tabs and line ends, what is no character, and those that each font draws in its own way. */
 const UNPRINTED = /[^\P{Cc}\t\n]|[\uFFFD\uFFFE\uE000-\uF8FF]/gu
 
+const LETTER = /[\p{L}\p{N}]/u
+/** Render modes of text that draws nothing. */
+const UNSEEN_TEXT = [3, 7]
+
 /** The text of a page as a reader of the file would copy it, without what Unicode has no character for. */
 function textOfPage(opened: OpenDocument, number: number): string {
   const { library, document } = opened
@@ -204,8 +208,8 @@ export async function renderPage(pdfium: Pdfium, task: PageTask<ByteSource>): Pr
   // A quarter of the pixels: what PDFium makes of the page's images on the way shrinks with them.
   const small = await attempt(pdfium, task, 2)
   if (small === null) throw takesTooMuch(task.page)
-  const notes = [`Page ${task.page} of a document is drawn at half its size, because its images take too much memory`]
-  return { ...small, notes }
+  const half = `Page ${task.page} of a document is drawn at half its size, because its images take too much memory`
+  return { ...small, notes: [half, ...(small.notes ?? [])] }
 }
 
 /** @returns null when the page takes too much, as `within` does. */
@@ -250,7 +254,39 @@ function render(opened: OpenDocument, task: PageTask<ByteSource>, shrink: number
   // Those of a form are not among the annotations.
   withForm(opened, page, (form) => library.FPDF_FFLDraw(form, bitmap, page, left, top, wide, tall, 0, RED_FIRST))
   const image = { width, height, data: rgbOf(library, bitmap, { width, height }) }
-  return { image: resizeBicubic(image, target), original }
+  // A page that is drawn is no failure, even where there is no memory left for its text.
+  const isBroken = limit.isBroken
+  const isWhole = within(opened, () => isDrawn(library, page)) ?? true
+  limit.isBroken = isBroken
+  const notes = isWhole
+    ? []
+    : [`Page ${number} of a document has characters that are not drawn: the file does not hold their fonts`]
+  return { image: resizeBicubic(image, target), original, notes }
+}
+
+/** Whether the page's letters and digits are drawn. PDFium has fonts for Western languages only, in place of those that a file leaves out. */
+function isDrawn(library: WrappedPdfiumModule, page: number): boolean {
+  const text = library.FPDFText_LoadPage(page)
+  const count = text === 0 ? 0 : Math.min(library.FPDFText_CountChars(text), MOST_CHARACTERS)
+  const seen = new Set<string>()
+  let isWhole = true
+  for (let index = 0; index < count && isWhole; index++) {
+    const code = library.FPDFText_GetUnicode(text, index)
+    const object = library.FPDFText_GetTextObject(text, index)
+    // Text that a program has recognised on a scan lies there unseen.
+    if (object === 0 || UNSEEN_TEXT.includes(library.FPDFTextObj_GetTextRenderMode(object))) continue
+    const font = library.FPDFTextObj_GetFont(object)
+    const key = `${font} ${code}`
+    if (seen.has(key)) continue
+    seen.add(key)
+    // What a file claims to be a character need not be one.
+    if (code < 0 || code > 0x10ffff || !LETTER.test(String.fromCodePoint(code))) continue
+    if (library.FPDFFont_GetIsEmbedded(font) !== 0) continue
+    const path = library.FPDFFont_GetGlyphPath(font, code, 1)
+    isWhole = path !== 0 && library.FPDFGlyphPath_CountGlyphSegments(path) > 0
+  }
+  library.FPDFText_ClosePage(text)
+  return isWhole
 }
 
 interface OpenDocument extends Instance {
