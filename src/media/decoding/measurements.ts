@@ -127,7 +127,7 @@ export function formOf(bytes: Uint8Array, page: number): TiffForm {
   const short = (at: number) => (at + 2 <= view.byteLength ? view.getUint16(at, isLittle) : 0)
   const long = (at: number) => (at + 4 <= view.byteLength ? view.getUint32(at, isLittle) : 0)
   const isBig = short(2) === 43
-  // Of BigTIFF's 64 bits the lower half: no file is as long.
+  // The lower half of the 64 bits of BigTIFF: no file is as long.
   const place = (at: number) => (isBig && !isLittle ? long(at + 4) : long(at))
   const [first, head, size, value] = isBig ? [8, 8, 20, 12] : [4, 2, 12, 8]
   const endOf = (directory: number) => directory + head + size * (isBig ? place(directory) : short(directory))
