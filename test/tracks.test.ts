@@ -256,6 +256,24 @@ describe('tracks', () => {
   })
 })
 
+test.each([300, 700])('times are those of the frames, which are %d ms apart', async (apart) => {
+  const times = Array.from({ length: 6 }, (_, index) => index * apart)
+  const pictures = times.map((_, index) => {
+    return { ...SIZE, data: Buffer.alloc(SIZE.width * SIZE.height * 3, index * GRAY) }
+  })
+  const bytes = await makeVideo({ format: 'mp4', frames: pictures, times })
+  const seen: number[] = []
+  server.engine.script = {
+    branch: () => {
+      seen.push(times[frameOf(server.engine)]! / 1000)
+      return { texts: ['None.'] }
+    },
+  }
+  const answer = await track({ type: 'video', video_url: `data:video/mp4;base64,${bytes.toString('base64')}` })
+  expect(answer.timestamps).toEqual(seen)
+  expect(new Set(seen).size).toBe(seen.length)
+})
+
 describe('the state', () => {
   test('frames one by one, at any replica, are followed as all at once', async () => {
     const things: Thing[] = [

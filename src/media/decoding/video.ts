@@ -57,7 +57,10 @@ export async function decodeVideo(
   const duration = timeline.duration * unit
   // A segment of a stream: silence for all that came before it would be most of its sound.
   const heardFrom = firstStart - origin > duration ? firstStart : origin
-  const frames = samples.map(({ at }, index): VideoFrame => ({ image: images[index]!, seconds: first + at * unit }))
+  const frames = samples.map(({ at, time }, index): VideoFrame => {
+    const since = first + (time - timeline.start) * unit
+    return { image: images[index]!, seconds: first + at * unit, since }
+  })
   return {
     frames,
     original,
