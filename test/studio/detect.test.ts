@@ -431,6 +431,11 @@ describe.skipIf(CHROMIUM === null)('detecting in the Studio', () => {
     await page.getByLabel('Same object at IoU').fill('0.85')
     expect(await roles()).toEqual(['missed', 'missed', 'extra', 'extra'])
     await page.getByText('1 picture of the file is not on the stage').waitFor()
+    file.images[1]!.file_name = 'val/shapes.png'
+    await page.getByLabel('COCO file').setInputFiles(known(JSON.stringify(file)))
+    await page.getByText('Several pictures of the file have the name shapes.png').waitFor()
+    expect(await roles()).not.toContain('missed')
+    expect(await scores.count()).toBe(0)
     expect(studio.errors).toEqual([])
   })
 
