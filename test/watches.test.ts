@@ -179,6 +179,17 @@ describe('events', () => {
     expect(await jsonOf(await client.ask('POST', `/${id}/frames`, bright))).toEqual({ frame: 3, dropped: 'rate' })
   })
 
+  test('the rate of looks falls while there are no more', async () => {
+    const client = await newClient()
+    answer({ 'Yes.': 0.9, 'No.': 0.1 })
+    const { id } = await client.made()
+    const rate = async () => (await client.find(id)).looked_fps as number
+    for (let looks = 0; looks < 2; looks++) await client.look(id, bright)
+    const atFirst = await rate()
+    expect(atFirst).toBeGreaterThan(0)
+    await expect.poll(rate, { interval: 20 }).toBeLessThan(atFirst)
+  })
+
   test('a look that cannot begin in time is dropped and counted, and the next one is made', async () => {
     const client = await newClient()
     const evidence = { type: 'x_box', instructions: 'lamp' }
