@@ -294,7 +294,7 @@ function videoParts({ frames, sound, durationSeconds }: DecodedVideo, layout: Vi
 
 /** Arranges frames as the model family expects: groups of as many as its encoder merges, each after its timestamp. */
 function frameParts(
-  frames: readonly Omit<VideoFrame, 'since'>[],
+  frames: readonly Pick<VideoFrame, 'image' | 'seconds'>[],
   { framesPerGrid, timestamp }: VideoLayout,
 ): PromptPart[] {
   const parts: PromptPart[] = []
