@@ -433,8 +433,15 @@ describe.skipIf(CHROMIUM === null)('detecting in the Studio', () => {
     await page.getByText('1 picture of the file is not on the stage').waitFor()
     file.images[1]!.file_name = 'val/shapes.png'
     await page.getByLabel('COCO file').setInputFiles(known(JSON.stringify(file)))
-    await page.getByText('Several pictures of the file have the name shapes.png').waitFor()
+    await page.getByText('several pictures have the same name: shapes.png.').waitFor()
     expect(await roles()).not.toContain('missed')
+    expect(await scores.count()).toBe(0)
+    file.images[1]!.file_name = 'other.png'
+    await page.getByLabel('COCO file').setInputFiles(known(JSON.stringify(file)))
+    await scores.waitFor()
+    const buffer = await readFile('docs/pictures/demo.png')
+    await page.getByLabel('Files', { exact: true }).setInputFiles({ name: 'shapes.png', mimeType: 'image/png', buffer })
+    await page.getByText('several pictures have the same name: shapes.png.').waitFor()
     expect(await scores.count()).toBe(0)
     expect(studio.errors).toEqual([])
   })

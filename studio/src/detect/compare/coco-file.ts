@@ -5,7 +5,7 @@ export interface KnownPicture {
   readonly name: string
   /** Size of the picture, as the file says; null where it does not. */
   readonly size: { readonly width: number; readonly height: number } | null
-  /** Null where several pictures of the file, in other folders, have the name: nothing tells which of them it is. */
+  /** Null where several pictures of the file have the name, in different folders: nothing tells which of them is meant. */
   readonly boxes: readonly DetectedBox[] | null
 }
 

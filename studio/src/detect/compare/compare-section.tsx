@@ -70,8 +70,7 @@ export function CompareSection() {
           )}
           {compared.ambiguous.length > 0 && (
             <Notice tone="wait">
-              Several pictures of the file have the name {compared.ambiguous.join(', ')}, in other folders. They are not
-              compared.
+              Not compared, because several pictures have the same name: {compared.ambiguous.join(', ')}.
             </Notice>
           )}
           {compared.outcomes.size > 0 && compared.absent > 0 && (
