@@ -124,10 +124,11 @@ function unionReason(issue: Extract<Issue, { code: 'invalid_union' }>): string {
   })
   const received = first.map((inner) => inner.message.match(/received (\w+)$/)?.[1]).find(Boolean)
   if (received === 'undefined') return 'it is required'
-  return `expected ${expected.join(' or ')}${received ? `, received ${received}` : ''}`
+  return `expected ${[...new Set(expected)].join(' or ')}${received ? `, received ${received}` : ''}`
 }
 
 function oneOf(values: readonly unknown[]): string {
-  const quoted = values.map((value) => `'${String(value)}'`)
+  // Where the key may be missing, undefined is among them.
+  const quoted = values.filter((value) => value !== undefined).map((value) => `'${String(value)}'`)
   return quoted.length === 1 ? quoted[0]! : `one of ${quoted.join(', ')}`
 }
