@@ -8,6 +8,7 @@ import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { type BitmapSpec, makeBitmap, QUARTERS } from './support/bitmap.ts'
 import { FakeEngine } from './support/fake-engine.ts'
 import { type HearingCard, hearingCard } from './support/hearing-card.ts'
+import { inLinearLight } from './support/profile.ts'
 import { errorOf, jsonOf, KEY, startTestServer, type TestServer } from './support/server.ts'
 import { makeAudio, makeVideo, tone } from './support/video.ts'
 
@@ -324,6 +325,11 @@ test('a file without bytes is called empty', async () => {
   expect(error).toMatchObject({ message: 'The data is empty', param: 'messages[0].content[0].image_url.url' })
 })
 
+/** Light of a value of sRGB, both from 0 to 1. */
+function linearOf(value: number): number {
+  return value <= 0.04045 ? value / 12.92 : ((value + 0.055) / 1.055) ** 2.4
+}
+
 describe('a profile', () => {
   /** 200, 50, 50 of Display P3 in sRGB, by the matrices of both. */
   const EXPECTED = [218, 24, 40]
@@ -339,6 +345,26 @@ describe('a profile', () => {
     const file_data = `data:;base64,${bytes.toString('base64')}`
     expect(await seen(await ask(format === 'png' ? image(file_data) : { type: 'file', file: { file_data } }))).toBe(1)
     for (const [channel, value] of colour().entries()) expect(Math.abs(value - EXPECTED[channel]!)).toBeLessThan(3)
+  })
+
+  test.each([
+    ['dark colours', 'RGB ', [12, 20, 30]],
+    ['dark colours with transparency', 'RGB ', [12, 20, 30, 255]],
+    ['shades', 'GRAY', [64]],
+  ] as const)('of linear light is followed in 16 bits: %s', async (_, space, wanted) => {
+    const linear = wanted.map((value) => Math.round(65_535 * linearOf(value / 255)))
+    const channels = wanted.length as 1 | 3 | 4
+    const samples = Uint16Array.from({ length: 64 * 64 * channels }, (_, at) => linear[at % channels]!)
+    const raw = sharp(samples, { raw: { width: 64, height: 64, channels } })
+    const picture = await raw
+      .toColourspace(channels === 1 ? 'grey16' : 'rgb16')
+      .png()
+      .toBuffer()
+    const url = `data:;base64,${inLinearLight(picture, space).toString('base64')}`
+    expect(await seen(await ask(image(url)))).toBe(1)
+    for (const [channel, value] of colour().entries()) {
+      expect(Math.abs(value - (wanted[channel] ?? wanted[0]))).toBeLessThan(3)
+    }
   })
 })
 

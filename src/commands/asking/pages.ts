@@ -1,6 +1,12 @@
 import sharp from 'sharp'
 import { decodeBitmap, isBitmap, readBitmapHeader } from '../../media/decoding/bitmap.ts'
-import { inItsColours, mayBeMeasured, spreadShades, withoutUnknown } from '../../media/decoding/measurements.ts'
+import {
+  hasUnknown,
+  inItsColours,
+  mayBeMeasured,
+  spreadShades,
+  withoutUnknown,
+} from '../../media/decoding/measurements.ts'
 
 /** Which page of a picture is asked about, and how many there are. Frames of an animation count as pages. */
 export interface Paged {
@@ -40,9 +46,14 @@ async function bitmapToPng(given: Buffer): Promise<Buffer> {
 
 async function toPng(given: Buffer, page: number): Promise<Buffer> {
   const image = sharp(given, { page: page - 1 })
-  const known = await withoutUnknown({ input: image, meta: await image.metadata() }, given, page)
-  const shades = mayBeMeasured(known.meta) ? await spreadShades(known.input, known.meta) : null
-  if (shades === null) return (await inItsColours(known)).input.autoOrient().png().toBuffer()
+  const meta = await image.metadata()
+  const isOpaque = hasUnknown(given, page)
+  const known = isOpaque ? { ...meta, hasAlpha: false } : meta
+  const shades = mayBeMeasured(known) ? await spreadShades(image, known) : null
+  if (shades === null) {
+    const opened = isOpaque ? await withoutUnknown({ input: image, meta }) : { input: image, meta }
+    return (await inItsColours(opened.input.autoOrient(), opened.meta)).png().toBuffer()
+  }
   const { data, width, height, channels } = shades
   return sharp(data, { raw: { width, height, channels } }).png().toBuffer()
 }

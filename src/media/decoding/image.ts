@@ -9,6 +9,7 @@ import type { ByteSource } from './byte-source.ts'
 import { InvalidMedia } from './invalid-media.ts'
 import {
   formOf,
+  hasUnknown,
   inItsColours,
   LINEAR_LIGHT,
   mayBeMeasured,
@@ -71,9 +72,9 @@ export async function decodeImage(
       // The same Catmull-Rom kernel as in `resizeBicubic`.
       pipeline = pipeline.resize(target.width * near, target.height * near, { fit: 'fill', kernel: 'cubic' })
     }
-    return { image: resizeBicubic(await rasterOf(pipeline), target), original, notes }
+    return { image: resizeBicubic(await rasterOf(pipeline, meta), target), original, notes }
   }
-  const all = await rasterOf(upright)
+  const all = await rasterOf(upright, meta)
   const image = await cutOut(all, part, sizeFor(part))
   return { image, original, notes, cuts: await cutAll(all, parts, sizeFor) }
 }
@@ -115,7 +116,11 @@ function isPlainYcc(bytes: Uint8Array, page: number): boolean {
   return colours === YCC && !JPEGS.includes(compression)
 }
 
-async function rasterOf(pipeline: Sharp): Promise<RgbImage> {
+async function rasterOf(pipeline: Sharp, meta: Metadata): Promise<RgbImage> {
+  return flat(await inItsColours(pipeline, meta).catch(refuse))
+}
+
+async function flat(pipeline: Sharp): Promise<RgbImage> {
   const { data, info } = await pipeline
     .flatten({ background: '#ffffff' })
     .toColourspace('srgb')
@@ -150,7 +155,7 @@ async function cutAll(
 /** Parts are many: the library stretches them several times as fast as `resizeBicubic`, with other roundings. */
 async function cutOut({ data, width, height }: RgbImage, part: PixelRegion, target: Size): Promise<RgbImage> {
   const input = sharp(data, { limitInputPixels: false, raw: { width, height, channels: 3 } })
-  return rasterOf(input.extract(part).resize({ ...target, fit: 'fill', kernel: 'cubic' }))
+  return flat(input.extract(part).resize({ ...target, fit: 'fill', kernel: 'cubic' }))
 }
 
 /** Makes an image ready to be decoded. @throws InvalidMedia when it is damaged or too large. */
@@ -162,20 +167,23 @@ async function open(bytes: Uint8Array, grant: () => Promise<void>, page = 1): Pr
   await admit(meta, grant)
   // The library would show the numbers as red, green and blue.
   if (isPlainYcc(bytes, page)) throw new InvalidMedia(UNSUPPORTED_TIFF)
-  const known = await withoutUnknown({ input, meta }, bytes, page).catch(refuse)
-  const opened = mayBeMeasured(known.meta) ? await openMeasured(known) : known
-  return await inItsColours(opened).catch(refuse)
+  const isOpaque = hasUnknown(bytes, page)
+  const known = isOpaque ? { ...meta, hasAlpha: false } : meta
+  const measured = mayBeMeasured(known) ? await openMeasured(input, known) : null
+  if (measured !== null) return measured
+  if (isOpaque) return await withoutUnknown({ input, meta }).catch(refuse)
+  return { input, meta }
 }
 
-/** The library cuts off what has no place in 8 bits. */
-async function openMeasured({ input, meta }: OpenImage): Promise<OpenImage> {
+/** The library cuts off what has no place in 8 bits. @returns null for shades. */
+async function openMeasured(input: Sharp, meta: Metadata): Promise<OpenImage | null> {
   const mayBeShades = meta.depth === 'ushort' || meta.space === LINEAR_LIGHT
   if (meta.width * meta.height * meta.channels > MOST_MEASURED) {
-    if (mayBeShades) return { input, meta }
+    if (mayBeShades) return null
     throw new InvalidMedia(`The image is too large for its ${meta.depth} samples: convert it to 8 or 16 bits`)
   }
   const shades = await spreadShades(input, meta).catch(refuse)
-  if (shades === null) return { input, meta }
+  if (shades === null) return null
   const { data, width, height, channels } = shades
   const spread = sharp(data, { limitInputPixels: false, raw: { width, height, channels } })
   return { input: spread, meta: await spread.metadata() }

@@ -83,29 +83,35 @@ export interface OpenImage {
 }
 
 /**
- * An image whose transparency is one. The library takes any sample beyond the colours for it, such as near infrared or a saved
- * selection in a TIFF.
+ * Whether what the library takes for transparency is something else, such as near infrared or a saved selection in a TIFF.
  * @param page of the image, from 1.
  */
-export async function withoutUnknown(image: OpenImage, bytes: Uint8Array, page: number): Promise<OpenImage> {
-  const { input, meta } = image
-  // Measurements have no transparency.
-  if (formOf(bytes, page).extra !== 0 || mayBeMeasured(meta)) return image
-  return await rewrite(input.removeAlpha(), meta)
+export function hasUnknown(bytes: Uint8Array, page: number): boolean {
+  return formOf(bytes, page).extra === 0
 }
 
-/** The library converts 16 bits with a profile to Display P3, and would then take that for sRGB: they become 8 bits first. */
-export async function inItsColours(image: OpenImage): Promise<OpenImage> {
-  const { input, meta } = image
-  return meta.space === 'rgb16' && meta.hasProfile ? await rewrite(input, { ...meta, space: 'srgb' }) : image
+/** The image without its last samples, of 8 bits. Before it scales an image, the library mixes its colours with them. */
+export async function withoutUnknown({ input, meta }: OpenImage): Promise<OpenImage> {
+  const pipeline = await inItsColours(input.autoOrient().removeAlpha(), meta)
+  const { data, info } = await pipeline.raw({ depth: 'uchar' }).toBuffer({ resolveWithObject: true })
+  const { width, height, channels } = info
+  const opaque = sharp(data, { limitInputPixels: false, raw: { width, height, channels } })
+  return { input: opaque, meta: await opaque.metadata() }
 }
 
-/** The image upright and in the given space, with its profile: what else is asked of the library comes after that. */
-async function rewrite(input: Sharp, { space, format }: Metadata): Promise<OpenImage> {
-  const upright = input.autoOrient().keepIccProfile().toColourspace(space)
-  const data = await upright.tiff({ compression: 'none' }).toBuffer()
-  const rewritten = sharp(data, { failOn: 'error', limitInputPixels: false })
-  return { input: rewritten, meta: { ...(await rewritten.metadata()), format } }
+/**
+ * Follows the profile of 16 bits. The library converts colours to Display P3, and would then take that for sRGB; it leaves
+ * shades as they are.
+ */
+export async function inItsColours(pipeline: Sharp, { space, icc }: Metadata): Promise<Sharp> {
+  // The library follows no profile that is for something else.
+  const kind = icc?.toString('latin1', 16, 20)
+  if (!(space === 'rgb16' && kind === 'RGB ') && !(space === 'grey16' && kind === 'GRAY')) return pipeline
+  const deep = pipeline.toColourspace(space).withIccProfile('srgb').raw({ depth: 'ushort' })
+  const { data, info } = await deep.toBuffer({ resolveWithObject: true })
+  const { width, height, channels } = info
+  const samples = new Uint16Array(data.buffer, data.byteOffset, data.byteLength / Uint16Array.BYTES_PER_ELEMENT)
+  return sharp(samples, { limitInputPixels: false, raw: { width, height, channels } })
 }
 
 const COMPRESSION = 259
