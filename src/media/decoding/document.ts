@@ -126,6 +126,10 @@ export async function readDocument(
 const UNPRINTED = /[^\P{Cc}\t\n]|[\uFFFD\uFFFE\uE000-\uF8FF]/gu
 
 const LETTER = /[\p{L}\p{N}]/u
+/** The most objects of a page whose text is looked at: maps have more, which take seconds without it. */
+const MOST_OBJECTS = 20_000
+/** The most characters to look for in fonts: each takes milliseconds where a font's table of characters is large. */
+const MOST_GLYPHS = 300
 /** Render modes of text that draws nothing. */
 const UNSEEN_TEXT = [3, 7]
 
@@ -264,24 +268,27 @@ function render(opened: OpenDocument, task: PageTask<ByteSource>, shrink: number
   return { image: resizeBicubic(image, target), original, notes }
 }
 
-/** Whether the page's letters and digits are drawn. PDFium has fonts for Western languages only, in place of those that a file leaves out. */
+/**
+ * Whether the page's letters and digits are drawn, as far as that is looked at. In place of fonts that a file leaves out,
+ * PDFium has some for Western languages only.
+ */
 function isDrawn(library: WrappedPdfiumModule, page: number): boolean {
+  if (library.FPDFPage_CountObjects(page) > MOST_OBJECTS) return true
   const text = library.FPDFText_LoadPage(page)
   const count = text === 0 ? 0 : Math.min(library.FPDFText_CountChars(text), MOST_CHARACTERS)
   const seen = new Set<string>()
   let isWhole = true
-  for (let index = 0; index < count && isWhole; index++) {
+  for (let index = 0; index < count && isWhole && seen.size < MOST_GLYPHS; index++) {
     const code = library.FPDFText_GetUnicode(text, index)
     const object = library.FPDFText_GetTextObject(text, index)
     // Text that a program has recognised on a scan lies there unseen.
     if (object === 0 || UNSEEN_TEXT.includes(library.FPDFTextObj_GetTextRenderMode(object))) continue
     const font = library.FPDFTextObj_GetFont(object)
     const key = `${font} ${code}`
-    if (seen.has(key)) continue
-    seen.add(key)
+    if (seen.has(key) || library.FPDFFont_GetIsEmbedded(font) !== 0) continue
     // What a file claims to be a character need not be one.
     if (code < 0 || code > 0x10ffff || !LETTER.test(String.fromCodePoint(code))) continue
-    if (library.FPDFFont_GetIsEmbedded(font) !== 0) continue
+    seen.add(key)
     const path = library.FPDFFont_GetGlyphPath(font, code, 1)
     isWhole = path !== 0 && library.FPDFGlyphPath_CountGlyphSegments(path) > 0
   }
