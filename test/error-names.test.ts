@@ -113,6 +113,14 @@ describe('the same mistake on every API', () => {
     })
   })
 
+  test('an item or a part of a type that there is not', async () => {
+    const types = /^Invalid '\S+type': expected one of ('(?!undefined|null)[a-z_]+'(, |$))+$/
+    await show({
+      chat: [{ messages: [user([{ type: 'nope' }])] }, types, 'messages[0].content[0].type'],
+      responses: [{ input: [{ type: 'nope' }] }, types, 'input[0].type'],
+    })
+  })
+
   test('an image that is none', async () => {
     const unsupported = /^Unsupported image: the data is an unknown type/
     const text = { type: 'text', text: 'Hi' }
