@@ -128,7 +128,7 @@ function unionReason(issue: Extract<Issue, { code: 'invalid_union' }>): string {
 }
 
 function oneOf(values: readonly unknown[]): string {
-  // The options of a union whose discriminator may be left out include undefined.
-  const quoted = values.filter((value) => value !== undefined).map((value) => `'${String(value)}'`)
+  // The options of a union whose discriminator may be left out include undefined and null.
+  const quoted = values.filter((value) => value != null).map((value) => `'${String(value)}'`)
   return quoted.length === 1 ? quoted[0]! : `one of ${quoted.join(', ')}`
 }
