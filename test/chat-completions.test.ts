@@ -298,6 +298,16 @@ describe('what reaches the engine', () => {
       ].map((key) => [key, null]),
     )
     expect((await server.post('/v1/chat/completions', { ...hello, ...nulls })).status).toBe(200)
+    // As a client has it that joins the chunks of a stream.
+    const call = { id: 'a', type: null, function: { name: 'f', arguments: '{}' } }
+    const result = { role: 'tool', tool_call_id: 'a', content: 'x' }
+    const messages = [{ role: 'user', content: 'Hi' }, { role: 'assistant', content: null, tool_calls: [call] }, result]
+    expect((await server.post('/v1/chat/completions', { model: MODEL, messages })).status).toBe(200)
+    const input = [{ type: null, id: null, status: null, role: 'user', content: 'Hi' }]
+    expect((await server.post('/v1/responses', { model: MODEL, input })).status).toBe(200)
+    const questions = [{ type: 'predicate', instructions: 'Is it red?' }]
+    const said = [{ type: null, role: 'user', content: 'Hi' }]
+    expect((await server.post('/v1/decisions', { model: MODEL, input: said, questions })).status).toBe(200)
   })
 
   test('unknown keys are dropped everywhere', async () => {

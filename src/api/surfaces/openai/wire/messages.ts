@@ -169,7 +169,7 @@ const calledFunction = requests.object('CalledFunction', {
 
 const toolCall = requests.object('ToolCall', {
   id: z.string().min(1),
-  type: z.literal('function').default('function'),
+  type: z.literal('function').nullish(),
   function: calledFunction,
 })
 
