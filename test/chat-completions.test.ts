@@ -310,6 +310,23 @@ describe('what reaches the engine', () => {
     expect((await server.post('/v1/decisions', { model: MODEL, input: said, questions })).status).toBe(200)
   })
 
+  test('an earlier refusal of another model is a text of its turn', async () => {
+    const asked = { role: 'user', content: 'Who is it?' }
+    const earlier = [
+      { role: 'assistant', content: 'I cannot say.' },
+      { role: 'assistant', content: null, refusal: 'I cannot say.' },
+      { role: 'assistant', content: [{ type: 'refusal', refusal: 'I cannot say.' }] },
+    ]
+    for (const turn of earlier) {
+      const response = await server.post('/v1/chat/completions', { model: MODEL, messages: [asked, turn, asked] })
+      expect(response.status).toBe(200)
+    }
+    const [text, ...refusals] = server.engine.works
+      .slice(-3)
+      .map(({ prefix, branches }) => [prefix, branches[0]!.suffix])
+    expect(refusals).toEqual([text, text])
+  })
+
   test('unknown keys are dropped everywhere', async () => {
     const body = `{"model":"${MODEL}","stop":["a"],"seed":1,"__proto__":{"n":9},"constructor":{"prototype":{"n":9}},
       "vision_config":{"classes":["x"]},"tools":[],"response_format":{"type":"text"},"reasoning_effort":"none",

@@ -84,7 +84,7 @@ const MALFORMED: Case[] = [
     'an image in an assistant message',
     messages(user, { role: 'assistant', content: [{ type: 'image_url', image_url: url }] }),
     'messages[1].content[0].type',
-    /expected 'text'/,
+    /expected one of 'text', 'refusal'/,
   ],
   [
     'an assistant turn with nothing in it',
