@@ -185,6 +185,15 @@ describe('what a server answers', () => {
     expect(usage.completion_tokens).toBe(2)
   })
 
+  test('empty reasons, empty lines and lines without a choice end nothing', async () => {
+    await serve()
+    const piece = (content: string) => ({ choices: [{ index: 0, delta: { content }, finish_reason: '' }] })
+    const blank = ['data:\n\n', 'data: \n\n', { choices: null }, { choices: [null] }, { object: 'ping' }]
+    back.scripts = [{ chunks: [piece(''), ...blank, piece('Hello'), ...blank, piece(' there'), ...words([]).chunks!] }]
+    const { choices } = await answered()
+    expect([choices[0]!.message.content, choices[0]!.finish_reason]).toEqual(['Hello there', 'stop'])
+  })
+
   test('JSON in another form is written in ours', async () => {
     await serve()
     back.scripts = [words(['\n{\n  "a"', ':12,\n "b":"x, \\"y\\" : z"', '\n}\n'])]
@@ -357,6 +366,19 @@ describe('what goes wrong', () => {
       expect(back.asked).toHaveLength(1)
     },
   )
+
+  test.each(['abort', 'error'])('a reply that the server gives up (%s) is not told as a whole one', async (reason) => {
+    await serve()
+    back.scripts = [words(['Hello', ' there'], { reason })]
+    expect((await server.post(CHAT, hello)).status).toBe(503)
+    expect(back.asked).toHaveLength(1)
+  })
+
+  test('a stream that cannot be read is a failure of the server', async () => {
+    await serve()
+    back.scripts = [{ chunks: [{ choices: [{ delta: { content: [{ type: 'text', text: 'Hello' }] } }] }] }]
+    expect((await server.post(CHAT, hello)).status).toBe(503)
+  })
 
   test('an error within a stream is one', async () => {
     await serve()

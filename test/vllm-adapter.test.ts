@@ -272,10 +272,10 @@ describe('one server', () => {
     expect(await errorOf(response)).toMatchObject({ code: 'model_overloaded', message: expect.stringMatching(message) })
   })
 
-  test.each(['cut', 'end'] as const)(
+  test.each(['cut', 'end', 'abort'] as const)(
     'a stream that breaks off (%s) after its first token is not repeated',
     async (type) => {
-      player.faults.push({ type, lines: 3 })
+      player.faults.push({ type, lines: 1 })
       const response = await server.post(hello!.path, hello!.body)
       expect(response.status).toBe(503)
       expect(player.completions).toBe(1)

@@ -7,8 +7,8 @@ export interface Script {
   /** Status of the answer, with `body`; 200 with a stream of `chunks` by default. */
   readonly status?: number
   readonly body?: object
-  /** JSON of the stream's lines. */
-  readonly chunks?: readonly object[]
+  /** JSON of the stream's lines; a text is sent as it is. */
+  readonly chunks?: readonly (object | string)[]
   /** Whether the connection breaks, or falls silent, in place of the end of the stream. */
   readonly end?: 'done' | 'without a word' | 'cut' | 'silence'
 }
@@ -75,7 +75,7 @@ export class ScriptedServer implements AsyncDisposable {
       if (!response.writableFinished) this.abandoned++
     })
     response.writeHead(200, { 'content-type': 'text/event-stream' })
-    for (const chunk of chunks) response.write(`data: ${JSON.stringify(chunk)}\n\n`)
+    for (const chunk of chunks) response.write(typeof chunk === 'string' ? chunk : `data: ${JSON.stringify(chunk)}\n\n`)
     if (end === 'done') response.end('data: [DONE]\n\n')
     else if (end === 'without a word') response.end()
     else if (end === 'cut') setImmediate(() => response.destroy())

@@ -5,7 +5,7 @@ import type { Sampling } from '../../contract/work.ts'
 import { pictureUrls } from '../http/picture-url.ts'
 import { checkListed, type ExpectedModel, modelsSchema } from '../http/served-model.ts'
 import { type Connecting, type ErrorCode, ServerClient } from '../http/server-client.ts'
-import { type Call, ServerFailure, type ServerLoad, type Wire, type WireEvent } from '../wire/wire.ts'
+import { type Call, endOf, ServerFailure, type ServerLoad, type Wire, type WireEvent } from '../wire/wire.ts'
 import type { ChatMessage } from './chat-messages.ts'
 
 export interface OpenAiWireOptions extends Pick<ExpectedModel, 'model'>, Connecting {
@@ -103,13 +103,14 @@ export class OpenAiWire implements Wire<ChatQuestion> {
           const { message, code } = chunk.error
           throw this.#client.failureOf(statusOf(code), message, code)
         }
-        const choice = chunk.choices?.find(({ index }) => (index ?? 0) === 0)
-        if (choice !== undefined && !hasEnded) {
+        const choice = chunk.choices?.find((one) => (one?.index ?? 0) === 0)
+        if (choice && !hasEnded) {
           const { delta, finish_reason: reason } = choice
-          const thought = delta?.reasoning_content ?? delta?.reasoning ?? ''
+          const thought = delta?.reasoning_content || delta?.reasoning || ''
           const text = delta?.content ?? ''
-          hasEnded = reason != null
-          const end = reason == null ? null : reason === 'length' ? 'length' : 'stop'
+          if (typeof thought !== 'string' || typeof text !== 'string') throw new TypeError('a text is not a string')
+          const end = endOf(reason)
+          hasEnded = end !== null
           const logProbs = asked.topLogProbs === null ? [] : toLogProbs(choice.logprobs, asked.topLogProbs)
           isRated ||= logProbs.length > 0
           if (text !== '' && !isRated) throw new ServerFailure('log_probs', 'it sent a text without them')
@@ -129,7 +130,8 @@ export class OpenAiWire implements Wire<ChatQuestion> {
       call.signal.throwIfAborted()
       // Nothing is lost but the usage.
       if (hasEnded) return
-      throw error
+      if (error instanceof ServerFailure) throw error
+      throw new ServerFailure('lost', `a line of its stream cannot be read: ${(error as Error).message}`, error)
     }
     if (!hasEnded) throw new ServerFailure('lost', 'its stream ended before the reply')
   }
@@ -237,7 +239,7 @@ const usageSchema = z.object({
 })
 /** A line of the stream. It is read for every token, so that it is not checked against a schema. */
 interface Chunk {
-  readonly choices?: readonly {
+  readonly choices?: readonly ({
     readonly index?: number
     readonly delta?: {
       readonly content?: string | null
@@ -246,7 +248,7 @@ interface Chunk {
     } | null
     readonly finish_reason?: string | null
     readonly logprobs?: LogProbs | null
-  }[]
+  } | null)[]
   readonly system_fingerprint?: unknown
   readonly usage?: unknown
   readonly error?: { readonly message: string; readonly code?: ErrorCode }

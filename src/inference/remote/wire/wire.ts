@@ -175,6 +175,18 @@ export function pickRated(
   )
 }
 
+/**
+ * How a completion has ended, by the reason that a server gives; null when it goes on.
+ * @throws ServerFailure for one that the server gave up: it is not whole.
+ */
+export function endOf(reason: string | null | undefined): 'stop' | 'length' | null {
+  // Some servers write an empty reason into each line.
+  if (!reason) return null
+  if (reason === 'abort' || reason === 'error')
+    throw new ServerFailure('lost', `it ended a completion with '${reason}'`)
+  return reason === 'length' ? 'length' : 'stop'
+}
+
 /** Why a server did not do what it was asked. Its message is for the log, not for clients. */
 export class ServerFailure extends Error {
   override readonly name = 'ServerFailure'
