@@ -97,6 +97,19 @@ describe('what a server is asked', () => {
     ])
   })
 
+  test('an estimate of its tokens refuses no prompt, and leaves the reply some of the context', async () => {
+    await serve({ contextTokens: 4000 })
+    // As many tokens as words for most models; the estimate is 4,500.
+    const messages = [{ role: 'user', content: 'triangle '.repeat(2000) }]
+    await answered({ messages })
+    await answered({ messages, max_completion_tokens: 1000 })
+    const { status } = await server.post(`${CHAT}/multilook`, { model: ID, context: messages, prompts: ['Yes?'] })
+    expect(status).toBe(200)
+    expect(back.asked.map(({ max_tokens: most }) => most)).toEqual([500, 1000, 500])
+    const counted = await jsonOf(await server.post(`${CHAT}/input_tokens`, { model: ID, messages }))
+    expect(counted).toMatchObject({ input_tokens: expect.toSatisfy((tokens) => tokens > 4000), estimated: true })
+  })
+
   test('pictures are sent without loss, at the size that was prepared', async () => {
     await serve()
     const pixels = { create: { width: 320, height: 512, channels: 3, background: '#a03' } } as const

@@ -36,6 +36,9 @@ export class MeasuredPrompt {
 /** The output limit that a client requests, and the parameter that sets it. */
 export type AskedTokens = Pick<ReplyOptions, 'maxTokens' | 'maxTokensParam' | 'clampsTokens'>
 
+/** The share of the context that a reply gets where an estimate leaves less: the prompt may have fewer tokens. */
+const LEAST_SHARE = 8
+
 /** The limit of a reply for which the client requests none. */
 export const AS_MANY_AS_FIT: AskedTokens = { maxTokens: null, maxTokensParam: 'max_completion_tokens' }
 
@@ -61,9 +64,14 @@ export async function outputBudget(
   const counts = await Promise.all(prompt.map((part) => part.countTokens()))
   const promptTokens = sumOf(counts, (count) => count)
   const left = model.contextTokens - promptTokens
+  const isBound = asked === null || clampsTokens
+  if (model.engine.info.estimatesTokens) {
+    const likely = Math.max(left, Math.floor(model.contextTokens / LEAST_SHARE))
+    return isBound ? Math.min(wanted, likely) : wanted
+  }
   if (left < 1) throw contextExceeded(model, param, promptTokens)
   if (wanted <= left) return wanted
-  if (asked === null || clampsTokens) return left
+  if (isBound) return left
   throw invalidRequest(
     say`The prompt of ${promptTokens} tokens and ${[maxTokensParam]} ${asked} exceed the context of ${model.contextTokens} tokens`,
     maxTokensParam,
