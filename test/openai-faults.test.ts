@@ -334,6 +334,9 @@ describe('what goes wrong', () => {
     ['500', refused(500, 'Oops'), 503, /failed/],
     ['401', refused(401, 'Who?'), 503, /server/],
     ['404', refused(404, 'No such model'), 503, /server/],
+    ['402', refused(402, 'Pay first'), 503, /server/],
+    ['409', refused(409, 'Not now'), 503, /server/],
+    ['307', refused(307, 'Elsewhere'), 503, /server/],
   ] as const)('%s before the first token is tried once more, and then told', async (_, script, status, message) => {
     await serve()
     back.scripts = [script, words(['Hello'])]
@@ -344,6 +347,14 @@ describe('what goes wrong', () => {
     expect(Number(response.headers.get('retry-after'))).toBeGreaterThan(0)
     expect(await errorOf(response)).toMatchObject({ code: 'model_overloaded', message: expect.stringMatching(message) })
     expect(back.asked).toHaveLength(4)
+  })
+
+  test('when the server wants to be asked again is passed on', async () => {
+    await serve()
+    back.scripts = [{ ...refused(429, 'Slow down'), headers: { 'retry-after': '41' } }]
+    const response = await server.post(CHAT, hello)
+    expect([response.status, response.headers.get('retry-after')]).toEqual([503, '41'])
+    expect(await errorOf(response)).toMatchObject({ message: expect.stringMatching(/41 seconds/) })
   })
 
   test.each([

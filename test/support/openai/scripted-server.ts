@@ -6,6 +6,7 @@ import type { AddressInfo } from 'node:net'
 export interface Script {
   /** Status of the answer, with `body`; 200 with a stream of `chunks` by default. */
   readonly status?: number
+  readonly headers?: Readonly<Record<string, string>>
   readonly body?: object
   /** JSON of the stream's lines; a text is sent as it is. */
   readonly chunks?: readonly (object | string)[]
@@ -66,9 +67,9 @@ export class ScriptedServer implements AsyncDisposable {
     }
   }
 
-  #play({ status = 200, body, chunks = [], end = 'done' }: Script, response: ServerResponse): void {
+  #play({ status = 200, headers, body, chunks = [], end = 'done' }: Script, response: ServerResponse): void {
     if (body !== undefined) {
-      response.writeHead(status, { 'content-type': 'application/json' }).end(JSON.stringify(body))
+      response.writeHead(status, { 'content-type': 'application/json', ...headers }).end(JSON.stringify(body))
       return
     }
     response.once('close', () => {

@@ -26,6 +26,7 @@ type Body = Dispatcher.ResponseData['body']
 
 const SILENCE_MS = 120_000
 const CONNECT_MS = 5_000
+const MOST_RETRY_SECONDS = 3600
 
 /** Requests to the servers of a model, and what their answers mean. */
 export class ServerClient {
@@ -140,11 +141,14 @@ export class ServerClient {
   }
 
   /** The same, of an answer with another status than 200. */
-  async failureOfResponse({ statusCode, body }: Dispatcher.ResponseData): Promise<ServerFailure> {
+  async failureOfResponse({ statusCode, headers, body }: Dispatcher.ResponseData): Promise<ServerFailure> {
     const text = await body.text().catch(() => '')
     const said = errorSchema.safeParse(parseJsonOr(text, null)).data
     const message = said?.error?.message ?? said?.message ?? text.slice(0, 500)
-    return this.failureOf(statusCode, message, said?.error?.code)
+    const failure = this.failureOf(statusCode, message, said?.error?.code)
+    const seconds = Number(headers['retry-after'])
+    if (seconds >= 1) failure.retrySeconds = Math.min(Math.ceil(seconds), MOST_RETRY_SECONDS)
+    return failure
   }
 
   async close(): Promise<void> {

@@ -4,7 +4,7 @@ import type { EmbedContent, EmbedInput, RankedPair } from '../../contract/work.t
 import { pictureUrls } from '../http/picture-url.ts'
 import { ServerClient } from '../http/server-client.ts'
 import { type Call, ServerFailure } from '../wire/wire.ts'
-import { OpenAiWire, type OpenAiWireOptions } from './openai-wire.ts'
+import { OpenAiWire, type OpenAiWireOptions, specialFailure } from './openai-wire.ts'
 
 type Asked = Pick<EmbedInput, 'content' | 'instruction'>
 
@@ -30,7 +30,7 @@ export class EmbeddingWire extends OpenAiWire {
     super(options)
     this.#model = options.model
     this.#parameters = options.parameters
-    this.#client = new ServerClient({ engine: 'an OpenAI-compatible server', ...options })
+    this.#client = new ServerClient({ engine: 'an OpenAI-compatible server', specialFailure, ...options })
   }
 
   /** @param inputs all of one kind; pairs have the same query, and turns are asked at once. @throws ServerFailure */

@@ -209,17 +209,23 @@ function usageOf(said: unknown): WireEvent | null {
   return { type: 'usage', promptTokens, completionTokens, cachedTokens: details?.cached_tokens ?? null }
 }
 
-const TOO_LONG = /context.{0,20}(length|size|window)|exceed.{0,40}context|maximum context|max_model_len|too long/i
+/** The last is llama-server's, with the status 500. */
+const TOO_LONG =
+  /context.{0,20}(length|size|window)|exceed.{0,40}context|maximum context|max_model_len|too long|too large to process/i
 const LOG_PROBS = /log_?probs/i
 const CONSTRAINT = /grammar|json.?schema|response_format|structured|regex/i
 
-function specialFailure(status: number, message: string, code: ErrorCode): ServerFailure | null {
+/** Statuses that blame the request; with any other, the server is at fault, or who runs it. */
+const REJECTED = [400, 413, 422]
+
+export function specialFailure(status: number, message: string, code: ErrorCode): ServerFailure | null {
   const answered = `it answered ${status}: ${message}`
   if (status === 403) return new ServerFailure('wrong', `it wants another API key (engine.apiKeyEnv): ${message}`)
   // The status says enough.
   if ([401, 404, 429, 503].includes(status)) return null
   if (code === 'context_length_exceeded' || TOO_LONG.test(message)) return new ServerFailure('long', answered)
   if (status >= 500) return null
+  if (!REJECTED.includes(status)) return new ServerFailure('wrong', answered)
   if (LOG_PROBS.test(message)) return new ServerFailure('log_probs', answered)
   if (CONSTRAINT.test(message)) return new ServerFailure('grammar', answered)
   return new ServerFailure('rejected', answered)

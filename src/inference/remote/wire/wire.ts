@@ -191,6 +191,8 @@ export function endOf(reason: string | null | undefined): 'stop' | 'length' | nu
 export class ServerFailure extends Error {
   override readonly name = 'ServerFailure'
   readonly kind: FailureKind
+  /** When the server wants to be asked again; null where it does not say. */
+  retrySeconds: number | null = null
 
   constructor(kind: FailureKind, message: string, cause?: unknown) {
     super(message, { cause })
