@@ -233,7 +233,7 @@ describe('what a server answers', () => {
   })
 
   test('thoughts that were not asked for are left out; those that were stand apart', async () => {
-    await serve()
+    await serve({ parameters: { chat_template_kwargs: { tone: 'dry' } } })
     const { chunks } = words(['\n\nFour.'])
     const thought = [{ choices: [{ index: 0, delta: { reasoning: 'One, two.' }, finish_reason: null }] }]
     back.scripts = [{ chunks: [...thought, ...chunks!] }]
@@ -243,7 +243,8 @@ describe('what a server answers', () => {
       content: 'Four.',
       reasoning_content: 'One, two.',
     })
-    expect(back.asked[1]).toMatchObject({ reasoning_effort: 'high', chat_template_kwargs: { enable_thinking: true } })
+    const template = { tone: 'dry', enable_thinking: true }
+    expect(back.asked[1]).toMatchObject({ reasoning_effort: 'high', chat_template_kwargs: template })
   })
 
   const rated = (content: string, ...tokens: readonly string[]) => ({
@@ -432,6 +433,14 @@ describe('what goes wrong', () => {
     await expect.poll(async () => (await server.get('/readyz')).status).toBe(503)
     back.health = 200
     await expect.poll(async () => (await server.get('/readyz')).status).toBe(200)
+  })
+
+  test('a server that closes a connection when it is asked for its health is not lost', async () => {
+    back.health = 200
+    back.closesKept = true
+    await serve()
+    await expect.poll(() => back.closed).toBeGreaterThan(2)
+    expect(server.logs.filter((line) => line.includes('cannot be used'))).toEqual([])
   })
 })
 

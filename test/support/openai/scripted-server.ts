@@ -35,6 +35,11 @@ export class ScriptedServer implements AsyncDisposable {
   models: readonly object[] = [{ id: 'service-mk1.5' }]
   /** Status of `GET /health`; 404 as from a server that has none. */
   health = 404
+  /** Whether a connection is closed when it is asked for the health a second time. */
+  closesKept = false
+  /** Connections that were closed so. */
+  closed = 0
+  readonly #known = new WeakSet<object>()
   /** For the next requests, one each; then the last one stays. */
   scripts: Script[] = [words(['Hello', ' there'])]
   /** Bodies of the requests for completions. */
@@ -58,7 +63,12 @@ export class ScriptedServer implements AsyncDisposable {
   async #answer(request: IncomingMessage, response: ServerResponse): Promise<void> {
     const pieces: Buffer[] = []
     for await (const piece of request) pieces.push(piece as Buffer)
-    if (request.url === '/v1/models') response.end(JSON.stringify({ object: 'list', data: this.models }))
+    const isKept = this.#known.has(request.socket)
+    this.#known.add(request.socket)
+    if (this.closesKept && isKept && request.url === '/health') {
+      this.closed++
+      request.socket.destroy()
+    } else if (request.url === '/v1/models') response.end(JSON.stringify({ object: 'list', data: this.models }))
     else if (request.url === '/health') response.writeHead(this.health).end()
     else if (!ANSWERED.includes(request.url!)) response.writeHead(404).end()
     else {

@@ -27,6 +27,7 @@ type Body = Dispatcher.ResponseData['body']
 const SILENCE_MS = 120_000
 const CONNECT_MS = 5_000
 const MOST_RETRY_SECONDS = 3600
+const CLOSED = ['UND_ERR_SOCKET', 'ECONNRESET']
 
 /** Requests to the servers of a model, and what their answers mean. */
 export class ServerClient {
@@ -50,14 +51,21 @@ export class ServerClient {
   }
 
   /** @param body a text is sent as it is. @throws ServerFailure `lost` when the server does not answer. */
-  async send(url: string, method: Method, path: string, body: unknown, { signal, headers }: Call) {
-    try {
-      return await request(url + path, {
+  async send(url: string, method: Method, path: string, body: unknown, call: Call): Promise<Dispatcher.ResponseData> {
+    const { signal, headers } = call
+    const ask = () =>
+      request(url + path, {
         method,
         dispatcher: this.#agent,
         headers: headers === undefined ? this.#headers : { ...headers, ...this.#headers },
         body: body === null || typeof body === 'string' ? body : JSON.stringify(body),
         signal,
+      })
+    try {
+      // A server may close a kept connection just when it is asked for something: that says nothing of its health.
+      return await ask().catch((error) => {
+        if (method === 'GET' && CLOSED.includes(error.code) && !signal.aborted) return ask()
+        throw error
       })
     } catch (error) {
       signal.throwIfAborted()

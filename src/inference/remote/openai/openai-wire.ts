@@ -28,6 +28,7 @@ export interface ChatQuestion {
 
 /** A fingerprint that can be passed on in a header. */
 const SENDABLE = /^[\x21-\x7e]{1,128}$/
+const TEMPLATE = 'chat_template_kwargs'
 const COMPLETIONS = '/v1/chat/completions'
 const MODELS = '/v1/models'
 /** Where servers report their health. One that knows none of these is asked for its models. */
@@ -144,9 +145,12 @@ export class OpenAiWire implements Wire<ChatQuestion> {
     const { model, parameters } = this.#options
     const messages = await Promise.all(asked.messages.map((message) => this.#messageOf(message)))
     call.signal.throwIfAborted()
+    const template = { ...Object(parameters[TEMPLATE]), ...Object(asked.fields[TEMPLATE]) }
     const body = {
       ...parameters,
       ...asked.fields,
+      // What the card tells the template stays beside whether there is a thought.
+      ...(Object.keys(template).length === 0 ? {} : { [TEMPLATE]: template }),
       model,
       messages,
       max_tokens: asked.maxTokens,
