@@ -454,6 +454,9 @@ describe('a card', () => {
     ['sound', {}, { audio: { tokensPerSecond: 1, maxTokens: 9 } }, /audio: .*leave it out/],
     ['calls in another syntax', {}, { toolSyntax: 'mistral' }, /toolSyntax: must be 'hermes'/],
     ['a trusted template', { trustedTemplate: true }, {}, /engine\.trustedTemplate: expected false/],
+    ['a password', { urls: ['http://me:secret@127.0.0.1/v1'] }, {}, /engine\.urls\[0\]: must have no user, password/],
+    ['a query', { urls: ['http://127.0.0.1/v1?version=1'] }, {}, /engine\.urls\[0\]: must have no .*query/],
+    ['no address', { urls: ['127.0.0.1'] }, {}, /engine\.urls\[0\]: Invalid URL/],
     ['no context', { contextTokens: undefined }, {}, /engine\.contextTokens: is needed/],
     ['patterns', {}, { serves: [{ id: ID, capabilities: ['regex'] }] }, /serves\[0\]\.capabilities: 'regex' needs/],
     [
@@ -464,6 +467,11 @@ describe('a card', () => {
     ],
   ])('is refused for %s', async (_, engine, fields, message) => {
     await expect(start(engine, fields)).rejects.toThrow(message)
+  })
+
+  test.each(['/v1', '/v1/', '//v1//', '/'])('may have addresses that end with %s', async (end) => {
+    await serve({}, {}, [back.url + end])
+    expect((await answered()).choices).toHaveLength(1)
   })
 
   test('is refused for servers with less context, where they say so', async () => {
