@@ -493,6 +493,14 @@ describe('on OpenAI-compatible servers, as vLLM has them', () => {
       expect(largestDifference(embedding, own.data[index]!.embedding)).toBeLessThan(ROUNDING)
   })
 
+  test('vectors that a server leaves longer have length 1', async () => {
+    behind.scripts = [{ body: { data: [{ index: 0, embedding: [3, 4] }] } }]
+    const told = await jsonOf<List>(await front.post('/v1/embeddings', { model: 'scripted', input: ['x'] }))
+    expect(told.data.map(({ embedding }) => Array.from(embedding, (value) => value.toFixed(3)))).toEqual([
+      ['0.600', '0.800'],
+    ])
+  })
+
   test('scores are those of the servers', async () => {
     const documents = ['the robot', 'a , b .', 'x', 'the the']
     const response = await front.post('/v1/rerank', { model: 'front-rank', query: 'robot', documents })
