@@ -438,7 +438,9 @@ describe('a card is refused', () => {
   test('for a server with another model', async () => {
     const answer = JSON.stringify({ data: [{ id: 'another', max_model_len: 8192 }] })
     await using player = await Player.start([health, { ...models, answer }])
-    await expect(start(`${player.url}/v1/`)).rejects.toThrow(/engine\.urls: .* it serves 'another', not 'lookout-nano'$/)
+    await expect(start(`${player.url}/v1/`)).rejects.toThrow(
+      /engine\.urls: .* it serves 'another', not 'lookout-nano'$/,
+    )
   })
 
   test('for a server with less context', async () => {
