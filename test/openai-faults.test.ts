@@ -105,9 +105,27 @@ describe('what a server is asked', () => {
     await answered({ messages, max_completion_tokens: 1000 })
     const { status } = await server.post(`${CHAT}/multilook`, { model: ID, context: messages, prompts: ['Yes?'] })
     expect(status).toBe(200)
-    expect(back.asked.map(({ max_tokens: most }) => most)).toEqual([500, 1000, 500])
+    // An estimate that leaves less than that is followed: it may be right.
+    await answered({ messages: [{ role: 'user', content: 'triangle '.repeat(1700) }] })
+    const asked = back.asked.map(({ max_tokens: most }) => most as number)
+    expect(asked).toEqual([500, 1000, 500, expect.toSatisfy((most) => most > 100 && most < 200)])
     const counted = await jsonOf(await server.post(`${CHAT}/input_tokens`, { model: ID, messages }))
     expect(counted).toMatchObject({ input_tokens: expect.toSatisfy((tokens) => tokens > 4000), estimated: true })
+  })
+
+  test('an estimate does not end a reply that looks at a region', async () => {
+    await serve({ contextTokens: 4000 })
+    const png = await sharp({ create: { width: 64, height: 64, channels: 3, background: '#a03' } }).png().toBuffer()
+    const image_url = { url: `data:image/png;base64,${png.toString('base64')}` }
+    const content = [
+      { type: 'image_url', image_url },
+      { type: 'text', text: 'triangle '.repeat(2000) },
+    ]
+    const call = '<tool_call>\n{"name": "focus", "arguments": {"box": [0, 0, 500, 500]}}\n</tool_call>'
+    back.scripts = [words([call]), words(['Red'])]
+    const vision_config = { internal_tools: { focus: true } }
+    const { choices } = await answered({ messages: [{ role: 'user', content }], vision_config })
+    expect(choices[0]!.message.content).toBe('Red')
   })
 
   test('pictures are sent without loss, at the size that was prepared', async () => {

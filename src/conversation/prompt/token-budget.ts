@@ -36,8 +36,8 @@ export class MeasuredPrompt {
 /** The output limit that a client requests, and the parameter that sets it. */
 export type AskedTokens = Pick<ReplyOptions, 'maxTokens' | 'maxTokensParam' | 'clampsTokens'>
 
-/** The share of the context that a reply gets where an estimate leaves less: the prompt may have fewer tokens. */
-const LEAST_SHARE = 8
+/** The part of the context that a reply gets where an estimate leaves none: the prompt may have fewer tokens. */
+const LEAST_PART = 1 / 8
 
 /** The limit of a reply for which the client requests none. */
 export const AS_MANY_AS_FIT: AskedTokens = { maxTokens: null, maxTokensParam: 'max_completion_tokens' }
@@ -61,21 +61,23 @@ export async function outputBudget(
   if (most + Math.max(1, wanted) <= model.contextTokens) return wanted
   const texts = prompt.flatMap(({ parts }) => parts.flatMap((part) => (part.type === 'text' ? [part.text] : [])))
   if (leastTokens(texts, model) > model.contextTokens) throw contextExceeded(model, param)
-  const counts = await Promise.all(prompt.map((part) => part.countTokens()))
-  const promptTokens = sumOf(counts, (count) => count)
-  const left = model.contextTokens - promptTokens
-  const isBound = asked === null || clampsTokens
-  if (model.engine.info.estimatesTokens) {
-    const likely = Math.max(left, Math.floor(model.contextTokens / LEAST_SHARE))
-    return isBound ? Math.min(wanted, likely) : wanted
-  }
+  const left = await roomAfter(prompt, model)
+  const promptTokens = model.contextTokens - left
   if (left < 1) throw contextExceeded(model, param, promptTokens)
   if (wanted <= left) return wanted
-  if (isBound) return left
+  if (asked === null || clampsTokens) return left
+  if (model.engine.info.estimatesTokens) return wanted
   throw invalidRequest(
     say`The prompt of ${promptTokens} tokens and ${[maxTokensParam]} ${asked} exceed the context of ${model.contextTokens} tokens`,
     maxTokensParam,
   )
+}
+
+/** The tokens that a prompt leaves to a reply; less than 1 where it does not fit. */
+export async function roomAfter(prompt: readonly MeasuredPrompt[], model: ServedModel): Promise<number> {
+  const counts = await Promise.all(prompt.map((part) => part.countTokens()))
+  const left = model.contextTokens - sumOf(counts, (count) => count)
+  return left < 1 && model.engine.info.estimatesTokens ? Math.ceil(model.contextTokens * LEAST_PART) : left
 }
 
 /** A lower bound of the texts' tokens, computed without the tokeniser. */
