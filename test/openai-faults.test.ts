@@ -481,6 +481,7 @@ describe('a card', () => {
       'pairs of frames',
       {},
       { video: { layout: { framesPerGrid: 2, timestamp: null } } },
+    ['a password alone', { urls: ['http://:secret@127.0.0.1'] }, {}, /engine\.urls\[0\]: must have no user/],
       /video\.layout\.framesPerGrid: must be 1/,
     ],
   ])('is refused for %s', async (_, engine, fields, message) => {
@@ -495,6 +496,13 @@ describe('a card', () => {
   test('is refused for servers with less context, where they say so', async () => {
     back.models = [{ id: 'service-mk1.5', max_model_len: 4096 }]
     await expect(start()).rejects.toThrow(/it takes 4096 tokens, and the card's engine\.contextTokens are 32768/)
+  test('may name a host v1', async () => {
+    const file = await writeOpenAiCard(folder, ['http://v1', 'http://v1/', 'http://V1:80/v1?'])
+    await expect(loadCard(file)).rejects.toThrow(/engine\.urls: names a server twice/)
+    const { engine } = openAiCard(await loadCard(await writeOpenAiCard(folder, ['http://v1', 'http://v1:8000/v1/'])))
+    expect(engine.urls).toEqual(['http://v1', 'http://v1:8000'])
+  })
+
   })
 
   test('that says little is served text only, and its origins are shown with what it cannot promise', async () => {

@@ -129,7 +129,7 @@ const serverFields = {
       z
         .url({ protocol: /^https?$/ })
         .refine((url) => isPlain(url), 'must have no user, password, query or #; engine.apiKeyEnv names the key')
-        .transform((url) => url.replace(/\/*(\/v1)?\/*$/, '')),
+        .transform(baseOf),
     )
     .min(1)
     .max(256)
@@ -137,6 +137,11 @@ const serverFields = {
   model: z.string().min(1),
   /** The environment variable with the key that the servers want. */
   apiKeyEnv: z.string().min(1).optional(),
+}
+/** In a path only: a host can have the name v1, too. */
+function baseOf(address: string): string {
+  const { origin, pathname } = new URL(address)
+  return origin + pathname.replace(/(\/+v1)?\/*$/, '')
 }
 /** What else an address can have would be sent to no server, and a password would be in logs. */
 function isPlain(address: string): boolean {
