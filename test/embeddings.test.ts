@@ -554,8 +554,9 @@ describe('on OpenAI-compatible servers, as vLLM has them', () => {
     ['is overloaded', { status: 503, body: { error: { message: 'later' } } }],
     ['wants another key', { status: 403, body: { error: { message: 'no' } } }],
     ['wants to be paid', { status: 402, body: { error: { message: 'no' } } }],
+    ['breaks off its answer', { chunks: ['{"data":['], end: 'cut' }],
     ['answers with fewer vectors', { body: { data: [{ index: 1, embedding: [1] }] } }],
-  ])('a server that %s is asked twice, and then the client waits', async (_, script) => {
+  ] as const)('a server that %s is asked twice, and then the client waits', async (_, script) => {
     behind.scripts = [script]
     behind.asked.length = 0
     const response = await front.post('/v1/embeddings', { model: 'scripted', input: ['x', 'y'] })

@@ -356,6 +356,7 @@ describe('what goes wrong', () => {
     ['402', refused(402, 'Pay first'), 503, /server/],
     ['409', refused(409, 'Not now'), 503, /server/],
     ['307', refused(307, 'Elsewhere'), 503, /server/],
+    ['504', refused(504, 'It took too long'), 503, /failed/],
   ] as const)('%s before the first token is tried once more, and then told', async (_, script, status, message) => {
     await serve()
     back.scripts = [script, words(['Hello'])]
@@ -417,6 +418,13 @@ describe('what goes wrong', () => {
     expect(back.asked).toHaveLength(1)
   })
 
+  test('a reply in one piece that lacks its log-probabilities is one that the server refuses', async () => {
+    await serve()
+    back.scripts = [{ chunks: [{ choices: [{ index: 0, delta: { content: 'Hello' }, finish_reason: 'stop' }] }] }]
+    const response = await server.post(CHAT, { ...hello, logprobs: true })
+    expect([response.status, (await errorOf(response)).param]).toEqual([400, 'logprobs'])
+  })
+
   test('a stream that cannot be read is a failure of the server', async () => {
     await serve()
     back.scripts = [{ chunks: [{ choices: [{ delta: { content: [{ type: 'text', text: 'Hello' }] } }] }] }]
@@ -473,6 +481,7 @@ describe('a card', () => {
     ['calls in another syntax', {}, { toolSyntax: 'mistral' }, /toolSyntax: must be 'hermes'/],
     ['a trusted template', { trustedTemplate: true }, {}, /engine\.trustedTemplate: expected false/],
     ['a password', { urls: ['http://me:secret@127.0.0.1/v1'] }, {}, /engine\.urls\[0\]: must have no user, password/],
+    ['a password alone', { urls: ['http://:secret@127.0.0.1'] }, {}, /engine\.urls\[0\]: must have no user/],
     ['a query', { urls: ['http://127.0.0.1/v1?version=1'] }, {}, /engine\.urls\[0\]: must have no .*query/],
     ['no address', { urls: ['127.0.0.1'] }, {}, /engine\.urls\[0\]: Invalid URL/],
     ['no context', { contextTokens: undefined }, {}, /engine\.contextTokens: is needed/],
@@ -481,11 +490,17 @@ describe('a card', () => {
       'pairs of frames',
       {},
       { video: { layout: { framesPerGrid: 2, timestamp: null } } },
-    ['a password alone', { urls: ['http://:secret@127.0.0.1'] }, {}, /engine\.urls\[0\]: must have no user/],
       /video\.layout\.framesPerGrid: must be 1/,
     ],
   ])('is refused for %s', async (_, engine, fields, message) => {
     await expect(start(engine, fields)).rejects.toThrow(message)
+  })
+
+  test('may name a host v1', async () => {
+    const file = await writeOpenAiCard(folder, ['http://v1', 'http://v1/', 'http://V1:80/v1?'])
+    await expect(loadCard(file)).rejects.toThrow(/engine\.urls: names a server twice/)
+    const { engine } = openAiCard(await loadCard(await writeOpenAiCard(folder, ['http://v1', 'http://v1:8000/v1/'])))
+    expect(engine.urls).toEqual(['http://v1', 'http://v1:8000'])
   })
 
   test.each(['/v1', '/v1/', '//v1//', '/'])('may have addresses that end with %s', async (end) => {
@@ -496,13 +511,6 @@ describe('a card', () => {
   test('is refused for servers with less context, where they say so', async () => {
     back.models = [{ id: 'service-mk1.5', max_model_len: 4096 }]
     await expect(start()).rejects.toThrow(/it takes 4096 tokens, and the card's engine\.contextTokens are 32768/)
-  test('may name a host v1', async () => {
-    const file = await writeOpenAiCard(folder, ['http://v1', 'http://v1/', 'http://V1:80/v1?'])
-    await expect(loadCard(file)).rejects.toThrow(/engine\.urls: names a server twice/)
-    const { engine } = openAiCard(await loadCard(await writeOpenAiCard(folder, ['http://v1', 'http://v1:8000/v1/'])))
-    expect(engine.urls).toEqual(['http://v1', 'http://v1:8000'])
-  })
-
   })
 
   test('that says little is served text only, and its origins are shown with what it cannot promise', async () => {

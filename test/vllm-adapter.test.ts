@@ -261,6 +261,8 @@ describe('one server', () => {
   test.each([
     ['a failure', 500, 503, /has failed/],
     ['no room', 503, 503, /overloaded/],
+    ['a redirect', 307, 503, /has failed/],
+    ['a conflict', 409, 503, /has failed/],
   ])('%s before the first token is tried once more, and then told', async (_, status, told, message) => {
     const fault = { type: 'status', status, message: 'The engine is dead.' } as const
     player.faults.push(fault)

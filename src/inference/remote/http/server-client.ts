@@ -84,7 +84,7 @@ export class ServerClient {
   ): Promise<Output> {
     const response = await this.send(url, method, path, body, { signal })
     if (response.statusCode !== 200) throw await this.failureOfResponse(response)
-    const parsed = schema.safeParse(parseJson(await response.body.text()))
+    const parsed = schema.safeParse(parseJson(await textOf(response, signal)))
     if (parsed.success) return parsed.data
     const { message } = parsed.error.issues[0]!
     throw new ServerFailure('wrong', `its answer is not that of ${this.#options.engine}: ${message}`)
@@ -93,7 +93,7 @@ export class ServerClient {
   /** @returns the text of an answer. @throws ServerFailure for another status than 200. */
   async text(url: string, path: string, signal: AbortSignal): Promise<string> {
     const response = await this.send(url, 'GET', path, null, { signal })
-    const text = await response.body.text()
+    const text = await textOf(response, signal)
     if (response.statusCode === 200) return text
     throw new ServerFailure(response.statusCode === 404 ? 'wrong' : 'lost', `${path} answered ${response.statusCode}`)
   }
@@ -164,12 +164,26 @@ export class ServerClient {
   }
 }
 
+/** @throws ServerFailure `lost` for an answer that breaks off. */
+export async function textOf({ body }: Dispatcher.ResponseData, signal: AbortSignal): Promise<string> {
+  try {
+    return await body.text()
+  } catch (error) {
+    signal.throwIfAborted()
+    throw new ServerFailure('lost', (error as Error).message, error)
+  }
+}
+
+/** Statuses that blame the request; with any other, the server is at fault, or who runs it. */
+export const BLAMING = [400, 413, 422]
+
 function failureOf(status: number, message: string): ServerFailure {
   const answered = `it answered ${status}: ${message}`
-  if (status === 401) return new ServerFailure('wrong', `it wants another API key (engine.apiKeyEnv): ${message}`)
   if (status === 404) return new ServerFailure('wrong', answered)
+  if (status === 401 || status === 403)
+    return new ServerFailure('wrong', `it wants another API key (engine.apiKeyEnv): ${message}`)
   if (status === 429 || status === 503) return new ServerFailure('busy', answered)
-  if (status >= 500) return new ServerFailure('lost', answered)
+  if (!BLAMING.includes(status)) return new ServerFailure('lost', answered)
   if (/grammar|structured_output/i.test(message)) return new ServerFailure('grammar', answered)
   return new ServerFailure('refused', answered)
 }

@@ -4,7 +4,7 @@ import type { RankedToken, TokenLogProb } from '../../contract/generation.ts'
 import type { Sampling } from '../../contract/work.ts'
 import { pictureUrls } from '../http/picture-url.ts'
 import { checkListed, type ExpectedModel, modelsSchema } from '../http/served-model.ts'
-import { type Connecting, type ErrorCode, ServerClient } from '../http/server-client.ts'
+import { BLAMING, type Connecting, type ErrorCode, ServerClient, textOf } from '../http/server-client.ts'
 import { type Call, endOf, ServerFailure, type ServerLoad, type Wire, type WireEvent } from '../wire/wire.ts'
 import type { ChatMessage } from './chat-messages.ts'
 
@@ -56,7 +56,7 @@ export class OpenAiWire implements Wire<ChatQuestion> {
   async verify(url: string, signal: AbortSignal): Promise<void> {
     const response = await this.#client.send(url, 'GET', MODELS, null, { signal })
     if (response.statusCode !== 200) throw await this.#client.failureOfResponse(response)
-    const listed = modelsSchema.safeParse(parseJsonOr(await response.body.text(), null)).data
+    const listed = modelsSchema.safeParse(parseJsonOr(await textOf(response, signal), null)).data
     if (listed === undefined) throw new ServerFailure('wrong', `its answer to GET ${MODELS} is no list of models`)
     checkListed(listed, this.#options)
   }
@@ -111,13 +111,13 @@ export class OpenAiWire implements Wire<ChatQuestion> {
           const text = delta?.content ?? ''
           if (typeof thought !== 'string' || typeof text !== 'string') throw new TypeError('a text is not a string')
           const end = endOf(reason)
-          hasEnded = end !== null
           const logProbs = asked.topLogProbs === null ? [] : toLogProbs(choice.logprobs, asked.topLogProbs)
           isRated ||= logProbs.length > 0
           if (text !== '' && !isRated) throw new ServerFailure('log_probs', 'it sent a text without them')
           const { system_fingerprint: said } = chunk
+          hasEnded = end !== null
           const fingerprint = typeof said === 'string' && SENDABLE.test(said) ? { fingerprint: said } : {}
-          if (thought !== '' || text !== '' || logProbs.length > 0 || hasEnded)
+          if (thought !== '' || text !== '' || logProbs.length > 0 || end !== null)
             yield {
               ...{ type: 'text' as const, completion: 0, thought, text, end },
               ...(logProbs.length === 0 ? {} : { logProbs }),
@@ -219,17 +219,12 @@ const TOO_LONG =
 const LOG_PROBS = /log_?probs/i
 const CONSTRAINT = /grammar|json.?schema|response_format|structured|regex/i
 
-/** Statuses that blame the request; with any other, the server is at fault, or who runs it. */
-const REJECTED = [400, 413, 422]
-
 export function specialFailure(status: number, message: string, code: ErrorCode): ServerFailure | null {
+  // Any other status says enough.
+  if (status !== 500 && !BLAMING.includes(status)) return null
   const answered = `it answered ${status}: ${message}`
-  if (status === 403) return new ServerFailure('wrong', `it wants another API key (engine.apiKeyEnv): ${message}`)
-  // The status says enough.
-  if ([401, 404, 429, 503].includes(status)) return null
   if (code === 'context_length_exceeded' || TOO_LONG.test(message)) return new ServerFailure('long', answered)
-  if (status >= 500) return null
-  if (!REJECTED.includes(status)) return new ServerFailure('wrong', answered)
+  if (status === 500) return null
   if (LOG_PROBS.test(message)) return new ServerFailure('log_probs', answered)
   if (CONSTRAINT.test(message)) return new ServerFailure('grammar', answered)
   return new ServerFailure('rejected', answered)
