@@ -115,7 +115,9 @@ describe('what a server is asked', () => {
 
   test('an estimate does not end a reply that looks at a region', async () => {
     await serve({ contextTokens: 4000 })
-    const png = await sharp({ create: { width: 64, height: 64, channels: 3, background: '#a03' } }).png().toBuffer()
+    const png = await sharp({ create: { width: 64, height: 64, channels: 3, background: '#a03' } })
+      .png()
+      .toBuffer()
     const image_url = { url: `data:image/png;base64,${png.toString('base64')}` }
     const content = [
       { type: 'image_url', image_url },
