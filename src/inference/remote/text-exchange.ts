@@ -102,12 +102,12 @@ export class TextExchange implements Exchange<TextPrompt> {
         if (piece.fingerprint !== undefined) run.identified(piece.fingerprint)
         one.add(piece)
       },
-      note: ({ promptTokens, cachedTokens, completionTokens }) => {
+      note: ({ promptTokens, cachedTokens, completionTokens, reasoningTokens = null }) => {
         const { usage } = run
         usage.promptTokens = promptTokens
         usage.imageTokens = Math.min(usage.imageTokens, promptTokens)
         usage.cachedTokens = Math.max(usage.cachedTokens, cachedTokens ?? 0)
-        if (completionTokens !== undefined) completion.counted(completionTokens)
+        if (completionTokens !== undefined) completion.counted(completionTokens, reasoningTokens)
       },
     })
   }

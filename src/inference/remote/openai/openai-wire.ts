@@ -209,8 +209,10 @@ function toRanked({ token, logprob, bytes }: Ranked): RankedToken {
 function usageOf(said: unknown): WireEvent | null {
   const usage = usageSchema.safeParse(said).data
   if (usage === undefined) return null
-  const { prompt_tokens: promptTokens, completion_tokens: completionTokens, prompt_tokens_details: details } = usage
-  return { type: 'usage', promptTokens, completionTokens, cachedTokens: details?.cached_tokens ?? null }
+  const { prompt_tokens: promptTokens, completion_tokens: completionTokens } = usage
+  const cachedTokens = usage.prompt_tokens_details?.cached_tokens ?? null
+  const reasoningTokens = usage.completion_tokens_details?.reasoning_tokens ?? null
+  return { type: 'usage', promptTokens, completionTokens, cachedTokens, reasoningTokens }
 }
 
 /** The last is llama-server's, with the status 500. */
@@ -241,6 +243,7 @@ const usageSchema = z.object({
   prompt_tokens: count,
   completion_tokens: count,
   prompt_tokens_details: z.object({ cached_tokens: count.nullish() }).nullish(),
+  completion_tokens_details: z.object({ reasoning_tokens: count.nullish() }).nullish().catch(null),
 })
 /** A line of the stream. It is read for every token, so that it is not checked against a schema. */
 interface Chunk {

@@ -138,6 +138,8 @@ export interface UsageEvent {
   readonly cachedTokens: number | null
   /** Tokens of all completions of the request, where those do not come as tokens. */
   readonly completionTokens?: number
+  /** How many of them are thoughts'; null when the server does not say. */
+  readonly reasoningTokens?: number | null
 }
 
 export interface ServerLoad {
