@@ -87,6 +87,16 @@ export function stopLooking(): void {
   abort?.abort()
 }
 
+/** Forgets all answers, and those that are on their way: another session follows. */
+export function forgetLook(): void {
+  abort?.abort()
+  abort = null
+  rows.value = new Map()
+  facts.value = null
+  failure.value = null
+  picked.value = null
+}
+
 async function look(chosen: readonly Question[], isWhole: boolean): Promise<void> {
   if (isLooking.value || chosen.length === 0) return
   const own = new AbortController()
@@ -119,7 +129,7 @@ async function look(chosen: readonly Question[], isWhole: boolean): Promise<void
   } catch (error) {
     // Where every question has an error of its own, the call's is one of them.
     if (!isAbort(error) && !asking.every(({ status }) => status.value === 'failed')) failure.value = toFailure(error)
-    if (asking.every(({ status }) => status.value === 'waiting')) {
+    if (abort === own && asking.every(({ status }) => status.value === 'waiting')) {
       // Nothing has come: what was there before stays.
       rows.value = before.rows
       facts.value = before.facts
