@@ -67,6 +67,11 @@ export async function openAttachment(given: Blob, name: string, path: string | n
     const size = await (kind === 'image' ? measureImage(url) : measureTimed(kind, url)).catch(() => {
       throw unreadable(name)
     })
+    // Sound alone, in a container of videos: a recording of a voice.
+    if (kind === 'video' && size.width === 0) {
+      URL.revokeObjectURL(url)
+      return await openAttachment(new Blob([blob], { type: blob.type.replace(/^video/, 'audio') }), name, path)
+    }
     const frames = kind === 'image' ? await countFrames(given) : 1
     const note = frames > 1 ? { note: `${name} has ${frames} frames; the model sees only the first.` } : {}
     const attachment = { id: newId(), kind, name, blob, url, path, ...size, ...note }
