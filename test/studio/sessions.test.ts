@@ -198,8 +198,10 @@ describe.skipIf(CHROMIUM === null)('sessions of the Studio', () => {
     await page.getByLabel('Your question').fill('It goes on')
     await kept(page, 'It goes on')
     await page.goto('about:blank')
-    // What a tab has left can be opened.
-    await other.getByRole('list', { name: 'Sessions' }).getByText('Named').click()
+    // What a tab has left can be opened, as it is now.
+    await other.keyboard.press('Escape')
+    await other.getByRole('button', { name: 'Sessions' }).click()
+    await other.locator('.session-title', { hasText: 'Named' }).click()
     await expect.poll(() => other.getByLabel('Your question').inputValue()).toBe('It goes on')
   })
 

@@ -5,14 +5,19 @@ import { Dialog } from '../widgets/dialogs/dialog.tsx'
 import { bytesText } from '../widgets/quantities.ts'
 import { openFile, saveToFile } from './session-files.ts'
 import type { SessionEntry } from './session-store.ts'
-import { beginSession, currentId, entries, openSession, remove, rename } from './sessions.ts'
+import { beginSession, currentId, entries, listAgain, openSession, remove, rename } from './sessions.ts'
 
 export const sessionsAreShown = signal(false)
 
 /** All sessions of this browser, to go on with one. */
 export function SessionsDialog() {
   const tools = useRef<HTMLDivElement>(null)
-  if (!sessionsAreShown.value) return null
+  const isShown = sessionsAreShown.value
+  // Other tabs have changed them since.
+  useEffect(() => {
+    if (isShown) void listAgain()
+  }, [isShown])
+  if (!isShown) return null
   const close = () => {
     sessionsAreShown.value = false
   }

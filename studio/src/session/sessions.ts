@@ -124,6 +124,11 @@ export async function rename(id: string, given: string): Promise<void> {
   await attempt(() => renameSession(id, name))
 }
 
+/** Reads the list again. */
+export function listAgain(): Promise<void> {
+  return attempt(async () => {})
+}
+
 /** Deletes a session for good. The current one is emptied. */
 export async function remove(id: string): Promise<void> {
   await saving
