@@ -235,7 +235,7 @@ describe.skipIf(CHROMIUM === null)('when something fails, the Studio', () => {
     const page = await open({}, '')
     const dialog = page.getByRole('dialog', { name: 'Which key should this page use?' })
     await dialog.waitFor()
-    // Chromium closes a dialog at the second, whatever the page says.
+    // Chromium closes a dialog at the second, prevented or not.
     for (let count = 0; count < 3; count++) await page.keyboard.press('Escape')
     await expect.poll(() => dialog.isVisible()).toBe(true)
     await page.goto(`${server.url}/studio#key=${KEY}`)
