@@ -431,6 +431,11 @@ describe.skipIf(CHROMIUM === null)('detecting in the Studio', () => {
     await page.getByLabel('Same object at IoU').fill('0.85')
     expect(await roles()).toEqual(['missed', 'missed', 'extra', 'extra'])
     await page.getByText('1 picture of the file is not on the stage').waitFor()
+    // Which of two is meant is not known.
+    const twice = { ...file, images: [...file.images, { id: 3, file_name: 'val/shapes.png' }] }
+    await page.getByLabel('COCO file').setInputFiles(known(JSON.stringify(twice)))
+    await page.getByText('The file has several pictures called shapes.png').waitFor()
+    expect(await scores.count()).toBe(0)
     expect(studio.errors).toEqual([])
   })
 

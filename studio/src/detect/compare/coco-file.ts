@@ -10,10 +10,10 @@ export interface KnownPicture {
 
 /**
  * Reads a file in COCO's format of object detection. Annotations of crowds are left out: they are areas, not objects.
- * @returns pictures by their file names, without folders.
+ * @returns pictures by their file names, without folders; null for a name that several have.
  * @throws Error with a sentence for the user when it is no such file.
  */
-export function readCoco(text: string): Map<string, KnownPicture> {
+export function readCoco(text: string): Map<string, KnownPicture | null> {
   const file = parse(text)
   const [images, annotations, categories] = [file.images, file.annotations, file.categories] as unknown[]
   if (!Array.isArray(images) || !Array.isArray(annotations) || !Array.isArray(categories)) {
@@ -40,7 +40,9 @@ export function readCoco(text: string): Map<string, KnownPicture> {
     const [left, top, width, height] = bbox as [number, number, number, number]
     if (iscrowd !== 1) picture.boxes.push({ label, left, top, right: left + width, bottom: top + height })
   }
-  return new Map([...pictures.values()].map((picture) => [picture.name, picture]))
+  const byName = new Map<string, KnownPicture | null>()
+  for (const picture of pictures.values()) byName.set(picture.name, byName.has(picture.name) ? null : picture)
+  return byName
 }
 
 function parse(text: string): Record<string, unknown> {

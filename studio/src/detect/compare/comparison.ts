@@ -7,9 +7,10 @@ import { searchable } from '../targets.ts'
 import { type KnownPicture, readCoco } from './coco-file.ts'
 
 /** The file that results are compared with; null when they are not. */
-export const knownFile = signal<{ readonly name: string; readonly pictures: ReadonlyMap<string, KnownPicture> } | null>(
-  null,
-)
+export const knownFile = signal<{
+  readonly name: string
+  readonly pictures: ReadonlyMap<string, KnownPicture | null>
+} | null>(null)
 /** Why the last file could not be read. */
 export const knownFileError = signal<string | null>(null)
 /** The IoU from which two boxes are taken for the same object. */
@@ -32,15 +33,18 @@ interface Comparisons {
   readonly absent: number
   /** Names of pictures whose size is not that of the file. */
   readonly otherSizes: readonly string[]
+  /** Names that several pictures of the file have: which of them is meant, is not known. */
+  readonly ambiguous: readonly string[]
 }
 
 /** The known boxes as spots, made once, so that marks of those that are missed stay the same. */
 const knownSpots = computed(() => {
   const spots = new Map<string, readonly Spot[]>()
-  for (const [name, { boxes }] of knownFile.value?.pictures ?? []) {
+  for (const [name, picture] of knownFile.value?.pictures ?? []) {
+    if (picture === null) continue
     spots.set(
       name,
-      boxes.map((box, index) => ({ id: `known ${name} ${index}`, kind: 'box' as const, ...box })),
+      picture.boxes.map((box, index) => ({ id: `known ${name} ${index}`, kind: 'box' as const, ...box })),
     )
   }
   return spots
@@ -53,9 +57,11 @@ export const comparisons = computed<Comparisons | null>(() => {
   const compared: Compared[] = []
   const otherSizes: string[] = []
   const names = new Set<string>()
+  const ambiguous: string[] = []
   for (const { id, name, width, height } of searchable.value) {
     const result = results.value.get(id)
     const known = knownSpots.value.get(name)
+    if (result !== undefined && file.pictures.get(name) === null) ambiguous.push(name)
     if (result === undefined || known === undefined) continue
     names.add(name)
     const { size } = file.pictures.get(name)!
@@ -68,7 +74,7 @@ export const comparisons = computed<Comparisons | null>(() => {
       missed: matching.missed.map((index) => known[index]!),
     })
   }
-  return { outcomes, ...scoresOf(compared), absent: file.pictures.size - names.size, otherSizes }
+  return { outcomes, ...scoresOf(compared), absent: file.pictures.size - names.size, otherSizes, ambiguous }
 })
 
 export async function openKnownFile(file: File): Promise<void> {
