@@ -431,10 +431,17 @@ describe.skipIf(CHROMIUM === null)('detecting in the Studio', () => {
     await page.getByLabel('Same object at IoU').fill('0.85')
     expect(await roles()).toEqual(['missed', 'missed', 'extra', 'extra'])
     await page.getByText('1 picture of the file is not on the stage').waitFor()
-    // Which of two is meant is not known.
-    const twice = { ...file, images: [...file.images, { id: 3, file_name: 'val/shapes.png' }] }
-    await page.getByLabel('COCO file').setInputFiles(known(JSON.stringify(twice)))
-    await page.getByText('The file has several pictures called shapes.png').waitFor()
+    file.images[1]!.file_name = 'val/shapes.png'
+    await page.getByLabel('COCO file').setInputFiles(known(JSON.stringify(file)))
+    await page.getByText('several pictures have the same name: shapes.png.').waitFor()
+    expect(await roles()).not.toContain('missed')
+    expect(await scores.count()).toBe(0)
+    file.images[1]!.file_name = 'other.png'
+    await page.getByLabel('COCO file').setInputFiles(known(JSON.stringify(file)))
+    await scores.waitFor()
+    const buffer = await readFile('docs/pictures/demo.png')
+    await page.getByLabel('Files', { exact: true }).setInputFiles({ name: 'shapes.png', mimeType: 'image/png', buffer })
+    await page.getByText('several pictures have the same name: shapes.png.').waitFor()
     expect(await scores.count()).toBe(0)
     expect(studio.errors).toEqual([])
   })

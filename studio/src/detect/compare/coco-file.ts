@@ -5,15 +5,16 @@ export interface KnownPicture {
   readonly name: string
   /** Size of the picture, as the file says; null where it does not. */
   readonly size: { readonly width: number; readonly height: number } | null
-  readonly boxes: readonly DetectedBox[]
+  /** Null where several pictures of the file have the name, in different folders: nothing tells which of them is meant. */
+  readonly boxes: readonly DetectedBox[] | null
 }
 
 /**
  * Reads a file in COCO's format of object detection. Annotations of crowds are left out: they are areas, not objects.
- * @returns pictures by their file names, without folders; null for a name that several have.
+ * @returns pictures by their file names, without folders.
  * @throws Error with a sentence for the user when it is no such file.
  */
-export function readCoco(text: string): Map<string, KnownPicture | null> {
+export function readCoco(text: string): Map<string, KnownPicture> {
   const file = parse(text)
   const [images, annotations, categories] = [file.images, file.annotations, file.categories] as unknown[]
   if (!Array.isArray(images) || !Array.isArray(annotations) || !Array.isArray(categories)) {
@@ -38,11 +39,12 @@ export function readCoco(text: string): Map<string, KnownPicture | null> {
       throw new Error(`annotations[${index}] has no bbox of four numbers.`)
     }
     const [left, top, width, height] = bbox as [number, number, number, number]
-    if (iscrowd !== 1) picture.boxes.push({ label, left, top, right: left + width, bottom: top + height })
+    if (!iscrowd) picture.boxes.push({ label, left, top, right: left + width, bottom: top + height })
   }
-  const byName = new Map<string, KnownPicture | null>()
-  for (const picture of pictures.values()) byName.set(picture.name, byName.has(picture.name) ? null : picture)
-  return byName
+  const byName = Map.groupBy(pictures.values(), ({ name }) => name)
+  return new Map(
+    [...byName].map(([name, [picture, another]]) => [name, another ? { ...picture!, boxes: null } : picture!]),
+  )
 }
 
 function parse(text: string): Record<string, unknown> {
