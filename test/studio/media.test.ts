@@ -21,6 +21,7 @@ import {
 import { makePdf } from '../support/pdf.ts'
 import { KEY, type TestServer } from '../support/server.ts'
 import { startShippedServer } from '../support/shipped-model.ts'
+import { makeVideo } from '../support/video.ts'
 
 const VIDEO_S = 5
 
@@ -191,6 +192,18 @@ describe.skipIf(CHROMIUM === null)('media in the Studio', () => {
     await page.getByRole('button', { name: 'Show the request' }).click()
     // It is no longer what the user's own file is.
     await page.getByText('It reads memo.wav from the current folder.').waitFor()
+    // A video whose codec the browser does not know is no sound: the server may know it.
+    const frames = [{ width: 64, height: 48, data: new Uint8Array(64 * 48 * 3) }]
+    for (const [format, codec, other] of [
+      ['webm', 'V_VP8', 'V_VP7'],
+      ['mp4', 'avc1', 'mp4v'],
+    ] as const) {
+      const bytes = (await makeVideo({ format, frames, audioSeconds: 1 })).toString('latin1')
+      const buffer = Buffer.from(bytes.replaceAll(codec, other), 'latin1')
+      await choose(page, [{ name: `seen.${format}`, mimeType: `video/${format}`, buffer }])
+      await page.getByRole('button', { name: `Show seen.${format}` }).waitFor()
+      expect(await page.getByRole('heading', { name: `seen.${format}` }).count()).toBe(0)
+    }
     expect(errors).toEqual([])
   })
 
