@@ -247,10 +247,13 @@ describe.skipIf(CHROMIUM === null)('when something fails, the Studio', () => {
 
   test('works where the browser keeps nothing for it', async () => {
     const page = await open()
-    await page.addInitScript(`for (const name of ['localStorage', 'sessionStorage', 'indexedDB']) {
+    // Browsers within apps have null; plain HTTP from another machine has no locks.
+    await page.addInitScript(`for (const name of ['localStorage', 'indexedDB', 'BroadcastChannel']) {
       const get = () => { throw new DOMException('Access is denied for this document.', 'SecurityError') }
       Object.defineProperty(window, name, { get })
-    }`)
+    }
+    Object.defineProperty(window, 'sessionStorage', { value: null })
+    Object.defineProperty(navigator, 'locks', { value: undefined })`)
     await page.goto(`${server.url}/studio?blocked#key=${KEY}`)
     await page.getByText('The browser cannot save this session').waitFor()
     await ask(page, 'Hi')

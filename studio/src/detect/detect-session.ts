@@ -65,7 +65,7 @@ keepInSessions({
       return video ? [[video.id, readTracked(tracks)] as const] : []
     })
     replaceTargets({ categories: listOf(names, textOf), examples: own, negatives })
-    // Sessions of before had neither.
+    // Older sessions have neither.
     categoryDraft.value = orNull(draft, textOf) ?? ''
     options.value = readOptions(given ?? {})
     tracked.value = new Map(followed)

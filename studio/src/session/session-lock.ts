@@ -6,12 +6,9 @@
 let release = () => {}
 /** What this tab holds, or is asking the others for, without locks. */
 const own = new Set<string>()
-const tabs = new BroadcastChannel('lookout-sessions')
-tabs.addEventListener('message', ({ data: { wants } }) => {
-  if (own.has(wants)) tabs.postMessage({ has: wants })
-})
-/** A tab that is there answers sooner. */
-const ANSWERS_WITHIN_MS = 200
+const tabs = navigator.locks === undefined ? openChannel() : null
+/** A tab that is there answers sooner, unless the machine is busy. */
+const ANSWERS_WITHIN_MS = 500
 
 /**
  * Holds this session, and no longer the one before.
@@ -35,19 +32,48 @@ export function holdSession(id: string, patience = 0): Promise<boolean> {
   })
 }
 
+/** Holds a session that no other tab can have, and no longer the one before. */
+export async function holdNewSession(id: string): Promise<void> {
+  if (navigator.locks === undefined) holdOnly(id)
+  else await holdSession(id)
+}
+
+/** @returns null where the browser keeps nothing for the page: no session can be opened then. */
+function openChannel(): BroadcastChannel | null {
+  try {
+    const channel = new BroadcastChannel('lookout-sessions')
+    channel.addEventListener('message', ({ data: { wants } }) => {
+      if (own.has(wants)) channel.postMessage({ has: wants })
+    })
+    return channel
+  } catch {
+    return null
+  }
+}
+
 async function holdByAsking(id: string): Promise<boolean> {
   own.add(id)
-  const isHeld = await new Promise<boolean>((resolve) => {
+  if (await isHeldElsewhere(id)) own.delete(id)
+  else holdOnly(id)
+  return own.has(id)
+}
+
+function isHeldElsewhere(id: string): Promise<boolean> {
+  if (tabs === null) return Promise.resolve(false)
+  const channel = tabs
+  return new Promise((resolve) => {
     const listener = ({ data: { has } }: MessageEvent) => has === id && end(true)
-    const end = (outcome: boolean) => {
-      tabs.removeEventListener('message', listener)
-      resolve(outcome)
+    const end = (isHeld: boolean) => {
+      channel.removeEventListener('message', listener)
+      resolve(isHeld)
     }
-    tabs.addEventListener('message', listener)
-    tabs.postMessage({ wants: id })
+    channel.addEventListener('message', listener)
+    channel.postMessage({ wants: id })
     setTimeout(() => end(false), ANSWERS_WITHIN_MS)
   })
-  if (isHeld) own.delete(id)
-  else for (const other of own) if (other !== id) own.delete(other)
-  return !isHeld
+}
+
+function holdOnly(id: string): void {
+  own.clear()
+  own.add(id)
 }

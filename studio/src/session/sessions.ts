@@ -5,7 +5,7 @@ import { newId } from '../new-id.ts'
 import { ofTab } from '../storage.ts'
 import { loadParts, sessionParts } from './registry.ts'
 import { type SessionFile, writeSessionFile } from './session-file.ts'
-import { holdSession } from './session-lock.ts'
+import { holdNewSession, holdSession } from './session-lock.ts'
 import {
   deleteSession,
   listSessions,
@@ -221,7 +221,7 @@ function beginNew(name: string | null): void {
 
 async function holdNew(): Promise<void> {
   ofTab.setItem(CURRENT, currentId.value)
-  await holdSession(currentId.value)
+  await holdNewSession(currentId.value)
 }
 
 function snapshot(): SessionContent {
