@@ -4,6 +4,7 @@ import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
 import { CHROMIUM, closeBrowser, openStudio, prepareStudio, type StudioPage } from '../support/browser.ts'
 import { KEY, type TestServer } from '../support/server.ts'
 import { startShippedServer } from '../support/shipped-model.ts'
+import { makeVideo } from '../support/video.ts'
 
 describe.skipIf(CHROMIUM === null)('sessions of the Studio', () => {
   let server: TestServer
@@ -258,11 +259,20 @@ describe.skipIf(CHROMIUM === null)('sessions of the Studio', () => {
     await page.getByRole('textbox', { name: 'Question 1' }).fill('Is there a star?')
     await submit()
     await page.getByText('waiting').waitFor()
-    for (const count of [1, 2]) {
+    // QuickTime is uploaded, which nothing stops.
+    await page.route('**/v1/files', never)
+    const frames = [{ width: 64, height: 48, data: new Uint8Array(64 * 48 * 3) }]
+    const film = { name: 'film.mov', mimeType: 'video/quicktime', buffer: await makeVideo({ format: 'mov', frames }) }
+    const pictures = ['docs/pictures/shapes.png', 'docs/pictures/shapes.png']
+    for (const [index, file] of [film, ...pictures].entries()) {
       await page.getByRole('button', { name: 'Choose files' }).waitFor()
-      await page.getByLabel('Files', { exact: true }).setInputFiles('docs/pictures/shapes.png')
-      await expect.poll(() => page.locator('.thumb').count()).toBe(count)
+      await page.getByLabel('Files', { exact: true }).setInputFiles(file)
+      await expect.poll(() => page.locator('.thumb').count()).toBe(index + 1)
     }
+    await show('Decisions')
+    await page.getByRole('textbox', { name: 'Question 1' }).fill('Is it a film?')
+    await submit()
+    await page.getByRole('button', { name: 'Stop' }).waitFor()
     await show('Detect')
     await page.getByRole('radio', { name: 'All 2' }).click()
     await submit()
@@ -272,6 +282,8 @@ describe.skipIf(CHROMIUM === null)('sessions of the Studio', () => {
     await answers.waitFor()
     await show('Detect')
     expect(await page.getByText('Stopped after').count()).toBe(0)
+    await show('Decisions')
+    await page.locator('.panel button[type=submit]').waitFor()
     await page.reload()
     await show('Multilook')
     await answers.waitFor()

@@ -91,6 +91,8 @@ export function stopLooking(): void {
 export function forgetLook(): void {
   abort?.abort()
   abort = null
+  isLooking.value = false
+  wait.value = null
   rows.value = new Map()
   facts.value = null
   failure.value = null
@@ -127,9 +129,10 @@ async function look(chosen: readonly Question[], isWhole: boolean): Promise<void
     )
     if (isWhole) facts.value = taken
   } catch (error) {
+    if (abort !== own) return
     // Where every question has an error of its own, the call's is one of them.
     if (!isAbort(error) && !asking.every(({ status }) => status.value === 'failed')) failure.value = toFailure(error)
-    if (abort === own && asking.every(({ status }) => status.value === 'waiting')) {
+    if (asking.every(({ status }) => status.value === 'waiting')) {
       // Nothing has come: what was there before stays.
       rows.value = before.rows
       facts.value = before.facts
@@ -137,10 +140,12 @@ async function look(chosen: readonly Question[], isWhole: boolean): Promise<void
     }
   } finally {
     for (const row of asking) row.cut()
-    open = started.flatMap(([id, { status }]) => (status.value === 'done' ? [] : [id]))
-    wait.value = null
-    isLooking.value = false
-    abort = null
+    if (abort === own) {
+      open = started.flatMap(([id, { status }]) => (status.value === 'done' ? [] : [id]))
+      wait.value = null
+      isLooking.value = false
+      abort = null
+    }
   }
 }
 

@@ -1,7 +1,7 @@
 import { CAMERA_TYPES } from '../../../src/media/live/camera-source.ts'
 import { keepInSessions } from '../session/registry.ts'
 import { finiteOf, listOf, orNull, recordOf, textOf } from '../session/shape.ts'
-import { clearDraft, FPS, fps, name, questions, type Rule } from './draft.ts'
+import { clearDraft, FPS, fps, name, questions, type Rule, stopCreating } from './draft.ts'
 import { PUSHED, type SourceDraft, source } from './source/camera-draft.ts'
 import { chosen, chosenId, titleOf } from './watches.ts'
 
@@ -21,6 +21,7 @@ keepInSessions({
     }
   },
   restore(saved) {
+    stopCreating()
     clearDraft()
     chosenId.value = null
     if (saved === undefined) return
