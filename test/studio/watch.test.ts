@@ -257,6 +257,15 @@ describe.skipIf(CHROMIUM === null)('watches in the Studio', () => {
     const second = page.locator('.question-row').nth(1)
     await second.getByRole('alert').filter({ hasText: 'Another question has this name' }).waitFor()
     await second.getByRole('button', { name: 'Remove question 2' }).click()
+    // The session that is opened meanwhile has a draft of its own.
+    await page.route('**/v1/watches', () => {})
+    const stopped = page.waitForEvent('requestfailed', (request) => request.method() === 'POST')
+    await press('Create the watch')
+    await page.getByRole('button', { name: 'Sessions' }).click()
+    await page.getByRole('button', { name: 'New session' }).click()
+    await stopped
+    await page.unroute('**/v1/watches')
+    await page.getByRole('textbox', { name: 'Question 1', exact: true }).fill(QUESTION)
     await press('Create the watch')
     await page.getByRole('heading', { name: QUESTION }).waitFor()
     expect(scriptErrors(studio)).toEqual([])
