@@ -1,6 +1,10 @@
 import { expect, test, vi } from 'vitest'
 
-type Tab = typeof import('../studio/src/session/session-lock.ts')
+/** What the module of session locks has. */
+interface Tab {
+  holdSession(id: string): Promise<boolean>
+  holdNewSession(id: string): Promise<void>
+}
 
 /** A tab of the Studio, with a module of its own. */
 const openTab = (name: string): Promise<Tab> => import(`../studio/src/session/session-lock.ts?${name}`)
