@@ -13,8 +13,8 @@ import {
   utimes,
   writeFile,
 } from 'node:fs/promises'
-import { request } from 'node:http'
-import { createServer, type Server } from 'node:net'
+import { createServer as createHttpServer, request } from 'node:http'
+import { type AddressInfo, createServer, type Server } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
 import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client'
@@ -37,6 +37,11 @@ let root: string
 let http: ChildProcess
 let socket: Server
 let httpUrl: string
+/** Serves the files of the folder. */
+const web = createHttpServer(async ({ url }, response) => {
+  response.end(await readFile(join(root, url!)).catch(() => ''))
+})
+const addressOf = (name: string) => `http://127.0.0.1:${(web.address() as AddressInfo).port}/${name}`
 const clients: Client[] = []
 
 const environment = () => ({ LOOKOUT_URL: server.url, LOOKOUT_API_KEY: KEY, PATH: process.env.PATH ?? '' })
@@ -77,7 +82,8 @@ beforeAll(async () => {
   ] as const)
     await utimes(join(root, name), seconds, seconds)
   socket = createServer().listen(join(root, 'socket'))
-  server = await startShippedServer()
+  await once(web.listen(0, '127.0.0.1'), 'listening')
+  server = await startShippedServer({ environment: { LOOKOUT_MEDIA_HOSTS: new URL(addressOf('')).host } })
   http = spawn(process.execPath, ['src/main.ts', 'mcp', '--root', root, '--http', '0', '--mcp-key', MCP_KEY], {
     env: environment(),
     stdio: ['ignore', 'ignore', 'pipe'],
@@ -96,6 +102,7 @@ afterAll(async () => {
   for (const client of clients) await client.close()
   http?.kill()
   socket?.close()
+  web.close()
   await server?.close()
   await rm(folder, { recursive: true, force: true })
 })
@@ -295,7 +302,7 @@ describe.each(['stdio', 'streamable HTTP'])('%s', (kind) => {
     ] as const) {
       const { content, isError } = await call(tool, args)
       expect([tool, isError ?? false, content.length]).toEqual([tool, false, 1])
-      expect(await shown(tool, { ...args, page: 3 })).toContain('names page 3, but the document has 2')
+      expect(await shown(tool, { ...args, page: 3 })).toBe('report.pdf: page names page 3, but the document has 2')
     }
     expect(await shown('detect', { image: 'report.pdf' })).toBe('report.pdf is not a picture or a video')
     const { structuredContent } = await call('list', { kind: 'document' })
@@ -318,6 +325,26 @@ describe.each(['stdio', 'streamable HTTP'])('%s', (kind) => {
     }
     const several = await call('look', { question: 'What?', media: ['two.tif', 'shapes.png'], page: 2 })
     expect([several.isError, several.content[0]!.text]).toEqual([true, 'page: expected a single file'])
+  })
+
+  test('takes pictures, sounds and documents at addresses', async () => {
+    // Lists leave them out.
+    await mkdir(join(root, '.away'), { recursive: true })
+    await copyFile('docs/pictures/words.mp3', join(root, '.away/words.mp3'))
+    await writeFile(join(root, '.away/two.pdf'), makePdf([{}, {}]))
+    const page = new Uint8Array(64 * 64)
+    await writeFile(join(root, '.away/two.tiff'), makeTiff({ width: 64, height: 64, channels: 1, pages: [page, page] }))
+    const look = async (name: string, more = {}) => {
+      const { content, isError = false } = await call('look', { question: 'What?', media: [addressOf(name)], ...more })
+      return isError ? content[0]!.text! : 'seen'
+    }
+    for (const name of ['shapes.png', '.away/words.mp3', '.away/two.pdf', '.away/two.tiff'])
+      expect(await look(name)).toBe('seen')
+    expect(await look('.away/two.pdf', { page: 2 })).toBe('seen')
+    expect(await look('.away/two.tiff', { page: 3 })).toContain('page names page 3, but the document has 2')
+    expect(await look('shapes.png', { page: 2 })).toMatch(/page needs a file or a document/)
+    const sound = await call('look', { question: 'What?', media: ['.away/words.mp3'], page: 2 })
+    expect(sound.content[0]!.text).toBe('.away/words.mp3 is audio/mpeg, which has no pages')
   })
 
   test('says what the server leaves out of a picture, in the result', async () => {
@@ -469,6 +496,12 @@ describe.each(['stdio', 'streamable HTTP'])('%s', (kind) => {
     expect(await problem('detect', { image: 'https://example.org/a.png', draw: true })).toMatch(/draw needs a file/)
     const questions = [{ question: 'Which?', options: ['a', 'a'] }]
     expect(await problem('decide', { media: ['shapes.png'], questions })).toMatch(/options.*differ/s)
+    for (const [question, words] of [
+      [{ question: 'Which?', choices: ['a', 'b'] }, /choices/],
+      [{ question: 'How many?', ordered: true }, /options: expected 2 to 10/],
+      [{ question: 'How many?', options: [...'abcdefghijk'], ordered: true }, /options: expected 2 to 10/],
+    ] as const)
+      expect(await problem('decide', { media: ['shapes.png'], questions: [question] })).toMatch(words)
   })
 })
 
