@@ -37,9 +37,15 @@ let root: string
 let http: ChildProcess
 let socket: Server
 let httpUrl: string
-/** Serves the files of the folder. */
+/** Serves the files of the folder, one of them when a test has let it go. */
+const late = Promise.withResolvers<void>()
+const asked = Promise.withResolvers<void>()
 const web = createHttpServer(async ({ url }, response) => {
-  response.end(await readFile(join(root, url!)).catch(() => ''))
+  if (url === '/shapes.png?late') {
+    asked.resolve()
+    await late.promise
+  }
+  response.end(await readFile(join(root, new URL(url!, 'http://web').pathname)).catch(() => ''))
 })
 const addressOf = (name: string) => `http://127.0.0.1:${(web.address() as AddressInfo).port}/${name}`
 const clients: Client[] = []
@@ -535,6 +541,53 @@ describe('the door over HTTP', () => {
     ['from a page of this machine', 200, () => ({ authorization, origin: 'http://localhost:3000' })],
   ])('%s: %i', async (_, status, headers) => {
     expect(await statusOf(headers() as Record<string, string>)).toBe(status)
+  })
+
+  const post = (body: object, session?: string) =>
+    fetch(httpUrl, {
+      method: 'POST',
+      headers: {
+        ...{ authorization, 'content-type': 'application/json', accept: 'application/json, text/event-stream' },
+        ...(session !== undefined && { 'mcp-session-id': session }),
+      },
+      body: JSON.stringify(body),
+    })
+  const begin = async () => {
+    const response = await post(JSON.parse(initialize))
+    await response.text()
+    return response.headers.get('mcp-session-id')!
+  }
+  const toolCall = (name: string, args: object) => ({
+    ...{ jsonrpc: '2.0', id: 2, method: 'tools/call' },
+    params: { name, arguments: args },
+  })
+
+  test('a call is answered, however many sessions begin meanwhile', async () => {
+    const session = await begin()
+    const look = toolCall('look', { question: 'What is it?', media: [addressOf('shapes.png?late')] })
+    const answer = post(look, session).then((response) => response.text())
+    await asked.promise
+    for (let count = 0; count < 100; count++) await begin()
+    expect((await post(toolCall('list', {}), session)).status).toBe(404)
+    late.resolve()
+    expect(await answer).toContain('"complete":true')
+  })
+
+  test('a body that is too large is read to its end and refused', async () => {
+    const media = ['x'.repeat(40 * 2 ** 20)]
+    expect((await post(toolCall('look', { question: 'What?', media }))).status).toBe(413)
+    // All that the schemas allow.
+    const questions = Array.from({ length: 100 }, () => ({ question: 'x'.repeat(20_000) }))
+    const text = await (await post(toolCall('decide', { media: ['none.png'], questions }))).text()
+    expect(text).toContain('none.png is not there')
+  })
+
+  test('a port that is in use, and a key that no client can send', async () => {
+    const { port } = new URL(httpUrl)
+    const { stderr } = await outcomeOf(startLookout(['mcp', '--http', port, '--mcp-key', 'x'], environment()))
+    expect(stderr).toContain(`--http: port ${port} is in use`)
+    const empty = await outcomeOf(startLookout(['mcp', '--http', '0', '--mcp-key', ''], environment()))
+    expect([empty.code, empty.stderr]).toEqual([1, expect.stringContaining('--mcp-key')])
   })
 
   test('no other path', async () => {

@@ -10,22 +10,33 @@ const MOST_SESSIONS = 100
 const IDLE_MS = 3_600_000
 const SESSION_HEADER = 'mcp-session-id'
 
+interface Session {
+  readonly transport: WebStandardStreamableHTTPServerTransport
+  /** Requests whose answers are not sent yet. */
+  calls: number
+  /** Whether it takes no further requests. */
+  isOver: boolean
+}
+
 /**
  * Sessions over HTTP, of clients that speak a version before 2026-07-28. These cancel a call with a message of its own,
  * which only a session can match with the call. Later versions have no sessions, and end the connection.
  */
 export function openSessions(create: () => McpServer) {
-  const open = new LRUCache<string, WebStandardStreamableHTTPServerTransport>({
+  const open = new LRUCache<string, Session>({
     max: MOST_SESSIONS,
     ttl: IDLE_MS,
     updateAgeOnGet: true,
-    // Also of one that has been idle, or is the oldest of too many. Its client begins another.
-    dispose: (transport) => void transport.close(),
+    // Also of one that has been idle, or is the oldest of too many, once its calls are answered. Its client begins another.
+    dispose: (session) => {
+      session.isOver = true
+      closeIfDone(session)
+    },
   })
   const begin = async (request: Request, parsedBody: unknown): Promise<Response> => {
     const transport = new WebStandardStreamableHTTPServerTransport({
       sessionIdGenerator: randomUUID,
-      onsessioninitialized: (id) => void open.set(id, transport),
+      onsessioninitialized: (id) => void open.set(id, { transport, calls: 0, isOver: false }),
       onsessionclosed: (id) => void open.delete(id),
     })
     await create().connect(transport)
@@ -34,16 +45,33 @@ export function openSessions(create: () => McpServer) {
   return {
     /**
      * @param body of the request, parsed; undefined for one without.
+     * @param ended fires when its answer is sent, or its client has left.
      * @returns null for a request that belongs to no session.
      */
-    async handle(request: Request, body: unknown): Promise<Response | null> {
+    async handle(request: Request, body: unknown, ended: AbortSignal): Promise<Response | null> {
       const id = request.headers.get(SESSION_HEADER)
       if (id === null) return isInitializeRequest(body) ? begin(request, body) : null
-      const transport = open.get(id)
-      if (transport !== undefined) return transport.handleRequest(request, { parsedBody: body })
+      const session = open.get(id)
+      if (session !== undefined) {
+        if (request.method === 'POST') countCall(session, ended)
+        return session.transport.handleRequest(request, { parsedBody: body })
+      }
       const error = { code: -32001, message: 'Unknown session: initialize a new one' }
       return Response.json({ jsonrpc: '2.0', error, id: null }, { status: 404 })
     },
     close: () => open.clear(),
   }
+}
+
+function countCall(session: Session, ended: AbortSignal): void {
+  session.calls++
+  const end = () => {
+    session.calls--
+    closeIfDone(session)
+  }
+  ended.addEventListener('abort', end, { once: true })
+}
+
+function closeIfDone({ transport, calls, isOver }: Session): void {
+  if (isOver && calls === 0) void transport.close()
 }
