@@ -283,6 +283,30 @@ async function oldBucket(): Promise<OldStore> {
   }
 }
 
+test('a bucket that gives no answer is a 503, and works again when it does', async () => {
+  const s3 = await S3Server.start()
+  onTestFinished(() => s3.close())
+  const environment = { LOOKOUT_BLOBS: `s3://slow?endpoint=http://127.0.0.1:${s3.port}&silence=1` }
+  const server = await startTestServer({ environment })
+  onTestFinished(() => server.close())
+  const headers = { authorization: `Bearer ${KEY}` }
+  const upload = async () => {
+    const body = new FormData()
+    body.append('file', await openAsBlob(new URL('../docs/pictures/shapes.png', import.meta.url)), 'a.png')
+    body.append('purpose', 'vision')
+    return fetch(`${server.url}/v1/files`, { method: 'POST', headers, body })
+  }
+  const { id } = await jsonOf<{ id: string }>(await upload())
+  s3.isSilent = true
+  const content = () => fetch(`${server.url}/v1/files/${id}/content`, { headers })
+  for (const response of await Promise.all([upload(), content()])) {
+    expect(response.status).toBe(503)
+    expect((await errorOf(response)).message).toBe('The file store is not responding; try again later')
+  }
+  s3.isSilent = false
+  expect([(await upload()).status, (await content()).status]).toEqual([200, 200])
+})
+
 describe.each([
   ['a folder', oldFolder],
   ['a bucket', oldBucket],

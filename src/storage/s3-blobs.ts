@@ -11,7 +11,8 @@ const YOUNG_MS = 3_600_000
 const LISTED_AT_ONCE = 1_000
 const RETRY_AFTER_S = 5
 const CONNECT_TIMEOUT_MS = 3_000
-const REQUEST_TIMEOUT_MS = 30_000
+/** For how long nothing may arrive or leave: also of bytes that a client does not take. */
+const SILENCE_MS = 60_000
 /** How S3-compatible stores say that they are full. */
 const INSUFFICIENT_STORAGE = 507
 /** Another try gets these again. 408 and 429 are the store's way to say that it is slow or busy. */
@@ -20,27 +21,31 @@ const REFUSALS = [400, 401, 403, 404]
 /**
  * Stores blobs as objects in a bucket of any S3-compatible store. An upload is written to a file first: S3 needs its
  * length, and a rejected upload must not leave the machine.
- * @param url `s3://bucket/prefix?endpoint=https://...&region=...`; the endpoint is Amazon's by default. `young`, in
- * seconds, replaces `YOUNG_MS`. Credentials come from the usual AWS sources (`AWS_ACCESS_KEY_ID`, profiles, roles).
+ * @param url `s3://bucket/prefix?endpoint=https://...&region=...`; the endpoint is Amazon's by default. `young` and
+ * `silence`, in seconds, replace `YOUNG_MS` and `SILENCE_MS`. Credentials come from the usual AWS sources (`AWS_ACCESS_KEY_ID`, profiles, roles).
  * @param folder for uploads on their way.
  */
 export async function openS3Blobs(url: URL, folder: string): Promise<BlobStore> {
   const sdk = await import('@aws-sdk/client-s3')
   const endpoint = url.searchParams.get('endpoint')
+  const msOf = (name: string, usual: number) => {
+    const seconds = url.searchParams.get(name)
+    return seconds === null ? usual : Number(seconds) * 1000
+  }
   const client = new sdk.S3Client({
     region: url.searchParams.get('region') ?? process.env.AWS_REGION ?? 'us-east-1',
     ...(endpoint === null ? {} : { endpoint, forcePathStyle: true }),
     maxAttempts: 3,
     // Everything that it would log is also thrown as an error.
     logger: { trace() {}, debug() {}, info() {}, warn() {}, error() {} },
-    requestHandler: { connectionTimeout: CONNECT_TIMEOUT_MS, requestTimeout: REQUEST_TIMEOUT_MS },
+    // Its `requestTimeout` would count the time that a large file takes, and by default only warns.
+    requestHandler: { connectionTimeout: CONNECT_TIMEOUT_MS, socketTimeout: msOf('silence', SILENCE_MS) },
     // Not every S3-compatible store supports the newer checksums.
     requestChecksumCalculation: 'WHEN_REQUIRED',
     responseChecksumValidation: 'WHEN_REQUIRED',
   })
   const path = url.pathname.replace(/^\/+|\/+$/g, '')
-  const young = url.searchParams.get('young')
-  const youngMs = young === null ? YOUNG_MS : Number(young) * 1000
+  const youngMs = msOf('young', YOUNG_MS)
   const [Bucket, prefix] = [url.hostname, path === '' ? '' : `${path}/`]
   const at = (name: string) => ({ Bucket, Key: prefix + name })
   const spool = await openDrafts(folder)

@@ -14,6 +14,8 @@ export class S3Server {
   readonly objects = new Map<string, StoredObject>()
   /** Whether it rejects every request, as one that has other keys. */
   refuses = false
+  /** Whether it leaves every request without an answer. */
+  isSilent = false
   readonly #server: Server
 
   private constructor() {
@@ -34,6 +36,7 @@ export class S3Server {
   }
 
   async #respond(request: IncomingMessage, response: ServerResponse): Promise<void> {
+    if (this.isSilent) return
     const url = new URL(request.url!, 'http://s3')
     const [, bucket, ...rest] = url.pathname.split('/').map(decodeURIComponent)
     const key = rest.join('/')
