@@ -86,6 +86,7 @@ export function storedContent(description: string, content: Content): Operation[
   return {
     200: { description, content, headers },
     206: { description: 'The requested part.', content, headers: [...headers, 'content-range'] },
+    304: { description: 'The file is the one that `If-None-Match` names.', headers },
   }
 }
 
