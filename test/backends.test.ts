@@ -283,7 +283,8 @@ async function oldBucket(): Promise<OldStore> {
   }
 }
 
-test('a bucket that gives no answer is a 503, and works again when it does', async () => {
+test('a bucket that gives no answer, or breaks off in the middle of one, is a 503', async () => {
+  const UNAVAILABLE = 'The file store is not responding; try again later'
   const s3 = await S3Server.start()
   onTestFinished(() => s3.close())
   const environment = { LOOKOUT_BLOBS: `s3://slow?endpoint=http://127.0.0.1:${s3.port}&silence=1` }
@@ -301,9 +302,17 @@ test('a bucket that gives no answer is a 503, and works again when it does', asy
   const content = () => fetch(`${server.url}/v1/files/${id}/content`, { headers })
   for (const response of await Promise.all([upload(), content()])) {
     expect(response.status).toBe(503)
-    expect((await errorOf(response)).message).toBe('The file store is not responding; try again later')
+    expect((await errorOf(response)).message).toBe(UNAVAILABLE)
   }
   s3.isSilent = false
+  s3.breaksOff = true
+  const image = { type: 'image_file_id', image_file_id: { file_id: id } }
+  const chat = await server.post('/v1/chat/completions', {
+    model: 'service-mk1.5',
+    messages: [{ role: 'user', content: [image] }],
+  })
+  expect([chat.status, (await errorOf(chat)).message]).toEqual([503, UNAVAILABLE])
+  s3.breaksOff = false
   expect([(await upload()).status, (await content()).status]).toEqual([200, 200])
 })
 

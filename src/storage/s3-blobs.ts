@@ -1,5 +1,5 @@
 import { open, rm } from 'node:fs/promises'
-import type { Readable } from 'node:stream'
+import { PassThrough, type Readable } from 'node:stream'
 import type { S3ServiceException } from '@aws-sdk/client-s3'
 import { serviceUnavailable } from '../lib/errors/errors.ts'
 import { type BlobStore, type ListedBlob, MARKS } from './blob-store.ts'
@@ -82,7 +82,7 @@ export async function openS3Blobs(url: URL, folder: string): Promise<BlobStore> 
       try {
         const command = new sdk.GetObjectCommand({ ...at(name), Range })
         const { Body } = await client.send(command, signal ? { abortSignal: signal } : {})
-        return Body as Readable
+        return withFailures(Body as Readable, signal)
       } catch (error) {
         if (error instanceof sdk.NoSuchKey || (error as { name?: string }).name === 'NotFound') return null
         return fail(error)
@@ -111,10 +111,22 @@ export async function openS3Blobs(url: URL, folder: string): Promise<BlobStore> 
   }
 }
 
+/** The bytes, and what it means when no more of them come. */
+function withFailures(body: Readable, signal: AbortSignal | undefined): Readable {
+  const bytes = new PassThrough()
+  body.on('error', (error) => bytes.destroy(signal?.aborted ? error : failureOf(error)))
+  bytes.on('close', () => body.destroy())
+  return body.pipe(bytes)
+}
+
 function fail(error: unknown): never {
-  if (error instanceof Error && error.name === 'AbortError') throw error
+  throw failureOf(error)
+}
+
+function failureOf(error: unknown): Error {
+  if (error instanceof Error && error.name === 'AbortError') return error
   const status = (error as S3ServiceException | null)?.$metadata?.httpStatusCode
-  if (status === INSUFFICIENT_STORAGE) throw new StorageFullError('files', error)
+  if (status === INSUFFICIENT_STORAGE) return new StorageFullError('files', error)
   const what = REFUSALS.includes(status ?? 0) ? 'refused the request' : 'is not responding'
-  throw serviceUnavailable(`The file store ${what}; try again later`, RETRY_AFTER_S, error)
+  return serviceUnavailable(`The file store ${what}; try again later`, RETRY_AFTER_S, error)
 }

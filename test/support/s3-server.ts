@@ -16,6 +16,8 @@ export class S3Server {
   refuses = false
   /** Whether it leaves every request without an answer. */
   isSilent = false
+  /** Whether it breaks off in the middle of each object. */
+  breaksOff = false
   readonly #server: Server
 
   private constructor() {
@@ -61,7 +63,9 @@ export class S3Server {
         if (!object) return void fail(404, 'NoSuchKey')
         const [, first, last] = /^bytes=(\d+)-(\d+)$/.exec(request.headers.range ?? '') ?? []
         const part = first === undefined ? object.bytes : object.bytes.subarray(Number(first), Number(last) + 1)
-        return void response.writeHead(first === undefined ? 200 : 206, { 'content-length': part.length }).end(part)
+        response.writeHead(first === undefined ? 200 : 206, { 'content-length': part.length })
+        if (!this.breaksOff) return void response.end(part)
+        return void response.write(part.subarray(0, part.length / 2), () => response.destroy())
       }
       default:
         return void fail(405, 'MethodNotAllowed')
