@@ -283,36 +283,45 @@ async function oldBucket(): Promise<OldStore> {
   }
 }
 
-test('a bucket that gives no answer, or breaks off in the middle of one, is a 503', async () => {
+test('a bucket that falls silent or breaks off is a 503, and a client that pauses is not cut off', async () => {
   const UNAVAILABLE = 'The file store is not responding; try again later'
   const s3 = await S3Server.start()
   onTestFinished(() => s3.close())
-  const environment = { LOOKOUT_BLOBS: `s3://slow?endpoint=http://127.0.0.1:${s3.port}&silence=1` }
+  const environment = { LOOKOUT_BLOBS: `s3://slow?endpoint=http://127.0.0.1:${s3.port}&silence=3` }
   const server = await startTestServer({ environment })
   onTestFinished(() => server.close())
   const headers = { authorization: `Bearer ${KEY}` }
-  const upload = async () => {
+  const shapes = await openAsBlob(new URL('../docs/pictures/shapes.png', import.meta.url))
+  const upload = (file: Blob = shapes) => {
     const body = new FormData()
-    body.append('file', await openAsBlob(new URL('../docs/pictures/shapes.png', import.meta.url)), 'a.png')
+    body.append('file', file, 'a.png')
     body.append('purpose', 'vision')
     return fetch(`${server.url}/v1/files`, { method: 'POST', headers, body })
   }
   const { id } = await jsonOf<{ id: string }>(await upload())
+  // More than the buffers on the way hold.
+  const large = new Blob([shapes, Buffer.alloc(40 * 2 ** 20)])
+  const { id: largeId } = await jsonOf<{ id: string }>(await upload(large))
+  const content = (file = id) => fetch(`${server.url}/v1/files/${file}/content`, { headers })
+  const paused = await content(largeId)
   s3.isSilent = true
-  const content = () => fetch(`${server.url}/v1/files/${id}/content`, { headers })
   for (const response of await Promise.all([upload(), content()])) {
     expect(response.status).toBe(503)
     expect((await errorOf(response)).message).toBe(UNAVAILABLE)
   }
   s3.isSilent = false
-  s3.breaksOff = true
   const image = { type: 'image_file_id', image_file_id: { file_id: id } }
-  const chat = await server.post('/v1/chat/completions', {
-    model: 'service-mk1.5',
-    messages: [{ role: 'user', content: [image] }],
-  })
-  expect([chat.status, (await errorOf(chat)).message]).toEqual([503, UNAVAILABLE])
-  s3.breaksOff = false
+  for (const how of ['closes', 'falls silent'] as const) {
+    s3.breaksOff = how
+    const chat = await server.post('/v1/chat/completions', {
+      model: 'service-mk1.5',
+      messages: [{ role: 'user', content: [image] }],
+    })
+    expect([chat.status, (await errorOf(chat)).message]).toEqual([503, UNAVAILABLE])
+  }
+  s3.breaksOff = 'no'
+  // Its client has read nothing for longer than the store was silent.
+  expect((await paused.arrayBuffer()).byteLength).toBe(large.size)
   expect([(await upload()).status, (await content()).status]).toEqual([200, 200])
 })
 

@@ -11,8 +11,9 @@ const YOUNG_MS = 3_600_000
 const LISTED_AT_ONCE = 1_000
 const RETRY_AFTER_S = 5
 const CONNECT_TIMEOUT_MS = 3_000
-/** For how long nothing may arrive or leave: also of bytes that a client does not take. */
+/** For how long nothing may arrive or leave. */
 const SILENCE_MS = 60_000
+const ATTEMPTS = 3
 /** How S3-compatible stores say that they are full. */
 const INSUFFICIENT_STORAGE = 507
 /** Another try gets these again. 408 and 429 are the store's way to say that it is slow or busy. */
@@ -32,17 +33,28 @@ export async function openS3Blobs(url: URL, folder: string): Promise<BlobStore> 
     const seconds = url.searchParams.get(name)
     return seconds === null ? usual : Number(seconds) * 1000
   }
-  const client = new sdk.S3Client({
-    region: url.searchParams.get('region') ?? process.env.AWS_REGION ?? 'us-east-1',
-    ...(endpoint === null ? {} : { endpoint, forcePathStyle: true }),
-    maxAttempts: 3,
-    // Everything that it would log is also thrown as an error.
-    logger: { trace() {}, debug() {}, info() {}, warn() {}, error() {} },
-    // Its `requestTimeout` would count the time that a large file takes, and by default only warns.
-    requestHandler: { connectionTimeout: CONNECT_TIMEOUT_MS, socketTimeout: msOf('silence', SILENCE_MS) },
-    // Not every S3-compatible store supports the newer checksums.
-    requestChecksumCalculation: 'WHEN_REQUIRED',
-    responseChecksumValidation: 'WHEN_REQUIRED',
+  const silenceMs = msOf('silence', SILENCE_MS)
+  const clientWith = (limits: object) =>
+    new sdk.S3Client({
+      region: url.searchParams.get('region') ?? process.env.AWS_REGION ?? 'us-east-1',
+      ...(endpoint === null ? {} : { endpoint, forcePathStyle: true }),
+      maxAttempts: ATTEMPTS,
+      // Everything that it would log is also thrown as an error.
+      logger: { trace() {}, debug() {}, info() {}, warn() {}, error() {} },
+      requestHandler: { connectionTimeout: CONNECT_TIMEOUT_MS, ...limits },
+      // Not every S3-compatible store supports the newer checksums.
+      requestChecksumCalculation: 'WHEN_REQUIRED',
+      responseChecksumValidation: 'WHEN_REQUIRED',
+    })
+  // `requestTimeout` would count the time that a large upload takes.
+  const client = clientWith({ socketTimeout: silenceMs })
+  // `socketTimeout` would count the time in which a reader pauses. One that does keeps its connection.
+  const agent = { maxSockets: Number.POSITIVE_INFINITY }
+  const readingClient = clientWith({
+    requestTimeout: silenceMs / ATTEMPTS,
+    throwOnRequestTimeout: true,
+    httpAgent: agent,
+    httpsAgent: agent,
   })
   const path = url.pathname.replace(/^\/+|\/+$/g, '')
   const youngMs = msOf('young', YOUNG_MS)
@@ -81,8 +93,8 @@ export async function openS3Blobs(url: URL, folder: string): Promise<BlobStore> 
       const Range = range ? `bytes=${range.first}-${range.last}` : undefined
       try {
         const command = new sdk.GetObjectCommand({ ...at(name), Range })
-        const { Body } = await client.send(command, signal ? { abortSignal: signal } : {})
-        return withFailures(Body as Readable, signal)
+        const { Body } = await readingClient.send(command, signal ? { abortSignal: signal } : {})
+        return withFailures(Body as Readable, silenceMs, signal)
       } catch (error) {
         if (error instanceof sdk.NoSuchKey || (error as { name?: string }).name === 'NotFound') return null
         return fail(error)
@@ -106,16 +118,27 @@ export async function openS3Blobs(url: URL, folder: string): Promise<BlobStore> 
 
     async close() {
       client.destroy()
+      readingClient.destroy()
       spool.close()
     },
   }
 }
 
 /** The bytes, and what it means when no more of them come. */
-function withFailures(body: Readable, signal: AbortSignal | undefined): Readable {
+function withFailures(body: Readable, silenceMs: number, signal: AbortSignal | undefined): Readable {
   const bytes = new PassThrough()
+  const watch = setInterval(() => {
+    const isPaused = bytes.writableNeedDrain
+    if (!isPaused) body.destroy(new Error(`The file store has sent nothing for ${silenceMs} ms`))
+  }, silenceMs)
+  body.on('data', () => watch.refresh())
+  bytes.on('drain', () => watch.refresh())
+  body.on('end', () => clearInterval(watch))
   body.on('error', (error) => bytes.destroy(signal?.aborted ? error : failureOf(error)))
-  bytes.on('close', () => body.destroy())
+  bytes.on('close', () => {
+    clearInterval(watch)
+    body.destroy()
+  })
   return body.pipe(bytes)
 }
 

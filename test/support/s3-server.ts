@@ -16,8 +16,8 @@ export class S3Server {
   refuses = false
   /** Whether it leaves every request without an answer. */
   isSilent = false
-  /** Whether it breaks off in the middle of each object. */
-  breaksOff = false
+  /** What it does in the middle of each object. */
+  breaksOff: 'no' | 'closes' | 'falls silent' = 'no'
   readonly #server: Server
 
   private constructor() {
@@ -64,8 +64,10 @@ export class S3Server {
         const [, first, last] = /^bytes=(\d+)-(\d+)$/.exec(request.headers.range ?? '') ?? []
         const part = first === undefined ? object.bytes : object.bytes.subarray(Number(first), Number(last) + 1)
         response.writeHead(first === undefined ? 200 : 206, { 'content-length': part.length })
-        if (!this.breaksOff) return void response.end(part)
-        return void response.write(part.subarray(0, part.length / 2), () => response.destroy())
+        if (this.breaksOff === 'no') return void response.end(part)
+        return void response.write(part.subarray(0, part.length / 2), () => {
+          if (this.breaksOff === 'closes') response.destroy()
+        })
       }
       default:
         return void fail(405, 'MethodNotAllowed')
