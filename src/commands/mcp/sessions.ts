@@ -14,8 +14,6 @@ interface Session {
   readonly transport: WebStandardStreamableHTTPServerTransport
   /** Requests whose answers are not sent yet. */
   calls: number
-  /** Whether it takes no further requests. */
-  isOver: boolean
 }
 
 /**
@@ -23,24 +21,35 @@ interface Session {
  * which only a session can match with the call. Later versions have no sessions, and end the connection.
  */
 export function openSessions(create: () => McpServer) {
+  /** Those that end once their calls are answered. Until then, clients may cancel these calls, or answer what they ask. */
+  const ending = new Map<string, Session>()
   const open = new LRUCache<string, Session>({
     max: MOST_SESSIONS,
     ttl: IDLE_MS,
     updateAgeOnGet: true,
-    // Also of one that has been idle, or is the oldest of too many, once its calls are answered. Its client begins another.
-    dispose: (session) => {
-      session.isOver = true
-      closeIfDone(session)
+    // Also of one that has been idle, or is the oldest of too many. Its client begins another.
+    dispose: (session, id) => {
+      if (session.calls > 0) ending.set(id, session)
+      else void session.transport.close()
     },
   })
   const begin = async (request: Request, parsedBody: unknown): Promise<Response> => {
     const transport = new WebStandardStreamableHTTPServerTransport({
       sessionIdGenerator: randomUUID,
-      onsessioninitialized: (id) => void open.set(id, { transport, calls: 0, isOver: false }),
+      onsessioninitialized: (id) => void open.set(id, { transport, calls: 0 }),
       onsessionclosed: (id) => void open.delete(id),
     })
     await create().connect(transport)
     return transport.handleRequest(request, { parsedBody })
+  }
+  const countCall = (id: string, session: Session, ended: AbortSignal) => {
+    if (ended.aborted) return
+    session.calls++
+    const end = () => {
+      session.calls--
+      if (session.calls === 0 && ending.delete(id)) void session.transport.close()
+    }
+    ended.addEventListener('abort', end, { once: true })
   }
   return {
     /**
@@ -51,9 +60,9 @@ export function openSessions(create: () => McpServer) {
     async handle(request: Request, body: unknown, ended: AbortSignal): Promise<Response | null> {
       const id = request.headers.get(SESSION_HEADER)
       if (id === null) return isInitializeRequest(body) ? begin(request, body) : null
-      const session = open.get(id)
+      const session = open.get(id) ?? ending.get(id)
       if (session !== undefined) {
-        if (request.method === 'POST') countCall(session, ended)
+        if (request.method === 'POST') countCall(id, session, ended)
         return session.transport.handleRequest(request, { parsedBody: body })
       }
       const error = { code: -32001, message: 'Unknown session: initialize a new one' }
@@ -61,17 +70,4 @@ export function openSessions(create: () => McpServer) {
     },
     close: () => open.clear(),
   }
-}
-
-function countCall(session: Session, ended: AbortSignal): void {
-  session.calls++
-  const end = () => {
-    session.calls--
-    closeIfDone(session)
-  }
-  ended.addEventListener('abort', end, { once: true })
-}
-
-function closeIfDone({ transport, calls, isOver }: Session): void {
-  if (isOver && calls === 0) void transport.close()
 }
