@@ -78,7 +78,7 @@ export function blobPlace() {
     return (
       given.startsWith('s3://') &&
       hostname !== '' &&
-      [...searchParams.keys()].every((name) => ['endpoint', 'region', 'young'].includes(name)) &&
+      [...searchParams.keys()].every((name) => ['endpoint', 'region', 'young', 'silence'].includes(name)) &&
       (endpoint === null || address(['http:', 'https:']).safeParse(endpoint).success)
     )
   }
