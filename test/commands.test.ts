@@ -1,11 +1,12 @@
-import { execFile } from 'node:child_process'
+import { execFile, spawnSync } from 'node:child_process'
 import { once } from 'node:events'
-import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { chown, lstat, mkdir, mkdtemp, readdir, rm, writeFile } from 'node:fs/promises'
 import { type AddressInfo, createServer } from 'node:net'
 import { tmpdir } from 'node:os'
-import { join } from 'node:path'
+import { dirname, join, resolve } from 'node:path'
 import { eq } from 'drizzle-orm'
 import { afterAll, beforeAll, describe, expect, inject, onTestFinished, test } from 'vitest'
+import { socketPath } from '../src/storage/embedded/address.ts'
 import * as tables from '../src/storage/schema.ts'
 import { TestAccounts } from './support/accounts.ts'
 import { bareEnvironment } from './support/command-line.ts'
@@ -178,6 +179,39 @@ test('a database that does not open says why in one line', async () => {
   const { code, stderr } = await lookoutIn({ LOOKOUT_DATA_DIR: place, DATABASE_URL: '' }, 'keys', 'list')
   expect(code).toBe(1)
   expect(stderr).toMatch(/^lookout: The database in \S+ does not open: ENOTDIR: a file is where a folder should be\n$/)
+})
+
+/** Another user, who reads this repository; only root can become one. */
+const OTHER = { uid: 65_534, gid: 65_534 }
+const isRoot = process.getuid?.() === 0
+const canBeOther = isRoot && spawnSync('test', ['-r', resolve('package.json')], OTHER).status === 0
+
+test.skipIf(!canBeOther)('commands of root leave the database to the user whose folder it is in', async () => {
+  const place = await mkdtemp(join(tmpdir(), 'lookout-commands-'))
+  onTestFinished(() => rm(place, { recursive: true, force: true, maxRetries: 5 }))
+  await chown(place, OTHER.uid, OTHER.gid)
+  const made = await lookoutIn({ LOOKOUT_DATA_DIR: place, DATABASE_URL: '' }, 'orgs', 'create', 'acme')
+  expect(made).toMatchObject({ code: 0, stderr: '' })
+  const files = await readdir(place, { recursive: true })
+  expect(files).toContain(join('database', 'pgdata'))
+  const owners = await Promise.all(files.map(async (file) => (await lstat(join(place, file)).catch(() => OTHER)).uid))
+  expect(new Set(owners)).toEqual(new Set([OTHER.uid]))
+})
+
+test.skipIf(!isRoot)('a socket that another user offers among temporary files is not the database', async () => {
+  const place = await mkdtemp(join(tmpdir(), 'lookout-commands-'))
+  const data = join(place, 'long'.repeat(25))
+  const folder = dirname(socketPath(join(data, 'database')))
+  onTestFinished(async () => {
+    for (const each of [place, folder]) await rm(each, { recursive: true, force: true })
+  })
+  await mkdir(folder)
+  await chown(folder, OTHER.uid, OTHER.gid)
+  const environment = { LOOKOUT_DATA_DIR: data, DATABASE_URL: '', TMPDIR: tmpdir() }
+  expect(await lookoutIn(environment, 'orgs', 'list')).toMatchObject({
+    code: 1,
+    stderr: expect.stringContaining(`${folder}, the folder of its socket, belongs to another user`),
+  })
 })
 
 test('a metrics port that is taken is said before a model is loaded', async () => {

@@ -14,7 +14,7 @@ import { dirname, join } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
 import { releaseMemoryWhenIdle } from '../../lib/guarded/memory.ts'
 import { FolderLock } from '../folder-lock.ts'
-import { socketPath } from './address.ts'
+import { ownerOf, problemOfSocket, socketPath } from './address.ts'
 import { describeFailure } from './failure.ts'
 import { openPglite } from './pglite.ts'
 import { SharedSession } from './session.ts'
@@ -32,6 +32,7 @@ export type DatabaseProcessMessage =
   | { readonly state: 'failed'; readonly message: string }
 
 async function main(directory: string, cache: string): Promise<void> {
+  becomeOwner(directory)
   await mkdir(directory, { recursive: true, mode: 0o700 })
   const lock = FolderLock.exclusive(directory)
   if (lock === null) return leave({ state: 'taken' })
@@ -81,6 +82,8 @@ async function main(directory: string, cache: string): Promise<void> {
 
   const path = socketPath(directory)
   await mkdir(dirname(path), { recursive: true, mode: 0o700 })
+  const problem = problemOfSocket(directory)
+  if (problem !== null) throw new Error(problem)
   await rm(path, { force: true })
   await new Promise<void>((resolve, reject) => {
     server.once('error', reject)
@@ -88,6 +91,16 @@ async function main(directory: string, cache: string): Promise<void> {
   })
   await chmod(path, 0o600)
   say({ state: 'ready' })
+}
+
+/** Files that root makes would be closed to the server's user: root becomes that user, for good. */
+function becomeOwner(directory: string): void {
+  if (process.getuid?.() !== 0) return
+  const { uid, gid } = ownerOf(directory)
+  if (uid === 0) return
+  process.setgroups!([gid])
+  process.setgid!(gid)
+  process.setuid!(uid)
 }
 
 /**
