@@ -176,6 +176,8 @@ export class Service {
       looker?.close()
       await tracing?.close(Math.min(Math.max(end - performance.now(), LEAST_FLUSH_MS), MOST_FLUSH_MS))
     })
+    // It is there as soon as the server answers: scripts wait for that.
+    const apiKey = config.apiKey ?? (await state.createFirstKey(parts.keepFirstKey ?? (async () => {})))
     await app.listen({ host: config.host, port: config.port })
     runner?.start()
     watchRunner?.start()
@@ -183,7 +185,6 @@ export class Service {
     const address = app.server.address() as AddressInfo
     warnIfOpen(address, logger)
     const url = urlOf(address)
-    const apiKey = config.apiKey ?? (await state.createFirstKey(parts.keepFirstKey ?? (async () => {})))
     const about = {
       ...{ url, apiKey, models, studioKey: state.studioKey },
       metricsUrl: scraped && `${urlOf(scraped.address)}/metrics`,

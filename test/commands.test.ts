@@ -214,6 +214,27 @@ test.skipIf(!isRoot)('a socket that another user offers among temporary files is
   })
 })
 
+test('the first key is kept before the server answers', async () => {
+  const free = createServer().listen(0, '127.0.0.1')
+  await once(free, 'listening')
+  const { port } = free.address() as AddressInfo
+  await new Promise((resolve) => free.close(resolve))
+  const answers: boolean[] = []
+  const started = await startTestServer({
+    environment: { LOOKOUT_API_KEY: '', DATABASE_URL: '', LOOKOUT_PORT: String(port) },
+    keepFirstKey: async () => {
+      answers.push(
+        await fetch(`http://127.0.0.1:${port}/healthz`).then(
+          () => true,
+          () => false,
+        ),
+      )
+    },
+  })
+  onTestFinished(() => started.close())
+  expect(answers).toEqual([false])
+})
+
 test('a metrics port that is taken is said before a model is loaded', async () => {
   const taken = createServer().listen(0, '127.0.0.1')
   await once(taken, 'listening')
