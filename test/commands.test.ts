@@ -11,7 +11,7 @@ import * as tables from '../src/storage/schema.ts'
 import { TestAccounts } from './support/accounts.ts'
 import { bareEnvironment } from './support/command-line.ts'
 import { FakeEngine } from './support/fake-engine.ts'
-import { startTestServer, type TestServer } from './support/server.ts'
+import { KEY, startTestServer, type TestServer } from './support/server.ts'
 
 /** The commands, beside a running server. */
 let server: TestServer
@@ -179,6 +179,12 @@ test('a database that does not open says why in one line', async () => {
   const { code, stderr } = await lookoutIn({ LOOKOUT_DATA_DIR: place, DATABASE_URL: '' }, 'keys', 'list')
   expect(code).toBe(1)
   expect(stderr).toMatch(/^lookout: The database in \S+ does not open: ENOTDIR: a file is where a folder should be\n$/)
+})
+
+test('a port for MCP that is taken is named as the option', async () => {
+  const { port } = new URL(server.url)
+  const { code, stderr } = await lookout('mcp', '--http', port, '--server', server.url, '--key', KEY)
+  expect({ code, stderr }).toEqual({ code: 1, stderr: expect.stringMatching(/^lookout: --http: [^\n]+ in use/m) })
 })
 
 /** Another user, who reads this repository; only root can become one. */

@@ -14,7 +14,9 @@ import {
   number,
   onOff,
   parsePairs,
+  path,
   port,
+  servedPort,
   switched,
   text,
 } from './setting-types.ts'
@@ -40,7 +42,7 @@ const ALIASES = 'expected names with the models they stand for, such as gpt-4o=s
  */
 export const settingsSchema = z.object({
   host: listeningHost().default('127.0.0.1').register(ABOUT, { help: 'address to listen on' }),
-  port: port().default(8080).register(ABOUT, { help: 'port to listen on; 0 takes any free port' }),
+  port: servedPort().default(8080).register(ABOUT, { help: 'port to listen on; 0 takes any free port' }),
   api_key: text()
     .regex(/^[\x21-\x7e]+$/, 'expected visible ASCII characters without spaces')
     .nullable()
@@ -57,7 +59,7 @@ export const settingsSchema = z.object({
       help: 'encrypts secrets of webhooks, and addresses and passwords of cameras, in the database. All servers on it need the same; keep it',
       default: 'none: secrets and addresses are stored as they are, passwords not at all',
     }),
-  data_dir: text().nullable().default(null).register(ABOUT, {
+  data_dir: path().nullable().default(null).register(ABOUT, {
     help: 'folder for the database, uploaded files and the usage journal',
     default: "the platform's folder for application data",
   }),
@@ -65,11 +67,11 @@ export const settingsSchema = z.object({
     help: 'folder for what Lookout can make again: compiled libraries and an empty database. Set-up reads only the environment',
     default: "the platform's folder for caches",
   }),
-  model_card: text()
+  model_card: path()
     .nullable()
     .default(findShippedCard)
     .register(ABOUT, { help: 'card of the first model to serve', default: 'the shipped model, if it is installed' }),
-  models: list()
+  models: list(path())
     .default([])
     .register(ABOUT, { help: 'further model cards, or folders that hold model cards', default: 'none' }),
   aliases: z

@@ -7,15 +7,22 @@ import { cannotListen, type MetricsAddress } from '../metrics/metrics-server.ts'
 
 /** @throws Error when the server cannot listen on its addresses. */
 export async function probeAddresses({ host, port, metrics }: Config): Promise<void> {
-  await probe({ host, port })
+  await probe({ host, port }).catch((cause: NodeJS.ErrnoException) => {
+    throw new Error(describeProblem(port, cause), { cause })
+  })
   if (metrics === null) return
   await probe(metrics).catch((cause: Error) => {
     throw cannotListen(metrics, cause)
   })
 }
 
+function describeProblem(port: number, { code, message }: NodeJS.ErrnoException): string {
+  if (code === 'EADDRINUSE') return `port ${port} is in use; set LOOKOUT_PORT to another one, or to 0 for any`
+  if (code === 'EADDRNOTAVAIL') return 'LOOKOUT_HOST is not an address of this machine'
+  return `LOOKOUT_HOST and LOOKOUT_PORT: ${message}`
+}
+
 async function probe({ host, port }: MetricsAddress): Promise<void> {
-  if (port === 0) return
   const server = createServer().listen({ host, port })
   await once(server, 'listening')
   server.close()

@@ -51,7 +51,9 @@ export async function openHttpDoor(create: () => McpServer, key: string, port: n
     pass(request, response, answer).catch(() => response.destroy())
   })
   server.listen(port, '127.0.0.1')
-  await once(server, 'listening')
+  await once(server, 'listening').catch((cause: Error) => {
+    throw new Error(`--http: ${cause.message}`, { cause })
+  })
   return {
     url: `http://127.0.0.1:${(server.address() as AddressInfo).port}${PATH}`,
     [Symbol.asyncDispose]: async () => {
