@@ -397,6 +397,12 @@ describe('--tracks', () => {
     expect(JSON.parse(json.stdout)).toMatchObject({ file: video, timestamps: [0, 0.5], finish_reason: 'complete' })
     expect((await detect([video, 'cat', '--tracks', '-o', place('walk.txt'), '--fps', '10'])).code).toBe(0)
     expect(await readFile(place('walk.txt'), 'utf8')).toBe('1,1,20,20,80,60,-1,-1,-1,-1\n6,1,20,20,80,60,-1,-1,-1,-1\n')
+    const grey = { ...SIZE, data: Buffer.alloc(SIZE.width * SIZE.height * 3, 128) }
+    const times = Array.from({ length: 8 }, (_, index) => 500 + index * 300)
+    const late = { format: 'mp4', frames: times.map(() => grey), times, audioSeconds: 3 } as const
+    await writeFile(place('late.mp4'), await makeVideo(late))
+    const { stdout: mot } = await detect([place('late.mp4'), 'cat', '--tracks', '--format', 'mot', '--fps', '3.33'])
+    expect(mot.match(/^\d+/gm)).toEqual(['1', '2', '3', '5', '6'])
     expect((await detect([video, 'cat', '--tracks', '--format', 'cvat', '-o', place('walk.xml')])).code).toBe(0)
     expect(await readFile(place('walk.xml'), 'utf8')).toContain('<box frame="1" outside="0"')
     expect((await detect([video, 'cat', '--tracks'])).stdout).toMatch(/^SECONDS +TRACK +LABEL .*\n0 +1 +cat +20/)

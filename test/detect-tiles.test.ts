@@ -378,7 +378,7 @@ test.each<[string, object, string, RegExp]>([
     'config.smallest',
     /2400 x 1800 pixels .* at most 128 are possible, as with \[11, 9\]/,
   ],
-  ['another word', { tiles: 'all' }, 'config.tiles', /expected/],
+  ['another word', { tiles: 'all' }, 'config.tiles', /expected 'auto' or array, received string$/],
   ['one number', { tiles: [4] }, 'config.tiles', /expected/],
   ['no columns', { tiles: [0, 4] }, 'config.tiles[0]', /at least 1/],
   ['smallest without tiles', { smallest: 40 }, 'config.smallest', /only together with tiles/],

@@ -65,7 +65,7 @@ const REASONS: readonly (readonly [RegExp, string])[] = [
   [/^'maxContains' is only/, '`maxContains` beside another `contains`'],
   [/states to keep/, 'patterns that take too many states together'],
   [
-    /^the schema false|is empty|allows no such|allows none|allows nothing|within the bounds|is less than|no string satisfies|cannot be kept beside|no value of/,
+    /^the schema false|is empty|allows no such|allows none|allows nothing|can be written|is less than|no string satisfies|cannot be kept beside|no value of/,
     'schemas that allow nothing',
   ],
   [/__proto__/, 'a property `__proto__`'],

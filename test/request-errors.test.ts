@@ -569,6 +569,19 @@ describe('invalid bodies', () => {
     }
   })
 
+  test('a prompt that leaves no room for a reply is not said to exceed the context', async () => {
+    const refused = async (length: number) =>
+      (
+        await errorOf(
+          await server.post('/v1/chat/completions', messages({ role: 'user', content: 'x'.repeat(length) })),
+        )
+      ).message
+    const tokens = Number((await refused(33_000)).match(/of (\d+) tokens exceeds/)![1])
+    expect(await refused(33_000 - (tokens - 32_768))).toBe(
+      'The prompt of 32768 tokens fills the context of 32768 tokens',
+    )
+  })
+
   test('a body of almost 20 MB is accepted', async () => {
     const body = JSON.stringify(fields({ pad: 'x'.repeat(19 * 2 ** 20) }))
     expect((await server.post('/v1/chat/completions', body)).status).toBe(200)

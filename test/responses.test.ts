@@ -433,7 +433,13 @@ test.each<[string, object, string | null, string | null, RegExp]>([
   ['an unknown model', { model: 'none' }, null, null, /does not exist/],
   ['no input', { input: undefined }, 'input', null, /required/],
   ['an empty input', { input: [] }, 'input', null, /at least 1 item/],
-  ['an item of another type', { input: [{ type: 'mcp_call' }] }, 'input[0].type', null, /expected one of/],
+  [
+    'an item of another type',
+    { input: [{ type: 'mcp_call' }] },
+    'input[0].type',
+    null,
+    /one of 'message', 'function_call'/,
+  ],
   [
     'a part of another type',
     { input: [{ role: 'user', content: [{ type: 'x' }] }] },
@@ -484,6 +490,7 @@ test.each<[string, object, string | null, string | null, RegExp]>([
     /16 pairs/,
   ],
   ['a tool without a name', { tools: [{ type: 'function' }] }, 'tools[0].name', null, /required/],
+  ['a tool that is none', { tools: ['weather'] }, 'tools[0]', null, /expected object, received string$/],
   [
     'two tools of one name',
     { tools: [{ type: 'x' }, ...tools, ...tools] },

@@ -115,6 +115,7 @@ describe('COCO files', () => {
       annotations: [
         { image_id: 7, category_id: 3, bbox, iscrowd: 0 },
         { image_id: 7, category_id: 3, bbox, iscrowd: 1 },
+        { image_id: 7, category_id: 3, bbox, iscrowd: true },
       ],
     }
     expect(readCoco(JSON.stringify(file)).get('a.jpg')).toEqual({

@@ -256,6 +256,38 @@ describe('tracks', () => {
   })
 })
 
+test.each([300, 700])('times are those of the frames, which are %d ms apart', async (apart) => {
+  const times = Array.from({ length: 6 }, (_, index) => index * apart)
+  const pictures = times.map((_, index) => {
+    return { ...SIZE, data: Buffer.alloc(SIZE.width * SIZE.height * 3, index * GRAY) }
+  })
+  const bytes = await makeVideo({ format: 'mp4', frames: pictures, times })
+  const seen: number[] = []
+  server.engine.script = {
+    branch: () => {
+      seen.push(times[frameOf(server.engine)]! / 1000)
+      return { texts: ['None.'] }
+    },
+  }
+  const answer = await track({ type: 'video', video_url: `data:video/mp4;base64,${bytes.toString('base64')}` })
+  expect(answer.timestamps).toEqual(seen)
+  expect(new Set(seen).size).toBe(seen.length)
+})
+
+test('the frame that is shown for a damaged one has its own time', async () => {
+  const pictures = [0, 1, 2, 3].map((index) => ({
+    ...SIZE,
+    data: Buffer.alloc(SIZE.width * SIZE.height * 3, index * GRAY),
+  }))
+  const times = pictures.map((_, index) => index * 300)
+  const bytes = await makeVideo({ format: 'webm', codec: 'libvpx', frames: pictures, times, interval: 1 })
+  // The mark of a key frame.
+  bytes[bytes.indexOf(Buffer.from([0x9d, 0x01, 0x2a]))] = 0
+  show([])
+  const answer = await track({ type: 'video', video_url: `data:video/webm;base64,${bytes.toString('base64')}` })
+  expect(answer.timestamps[0]).toBe(0.3)
+})
+
 describe('the state', () => {
   test('frames one by one, at any replica, are followed as all at once', async () => {
     const things: Thing[] = [

@@ -179,6 +179,17 @@ describe('events', () => {
     expect(await jsonOf(await client.ask('POST', `/${id}/frames`, bright))).toEqual({ frame: 3, dropped: 'rate' })
   })
 
+  test('the rate of looks falls while there are no more', async () => {
+    const client = await newClient()
+    answer({ 'Yes.': 0.9, 'No.': 0.1 })
+    const { id } = await client.made()
+    const rate = async () => (await client.find(id)).looked_fps as number
+    for (let looks = 0; looks < 2; looks++) await client.look(id, bright)
+    const atFirst = await rate()
+    expect(atFirst).toBeGreaterThan(0)
+    await expect.poll(rate, { interval: 20 }).toBeLessThan(atFirst)
+  })
+
   test('a look that cannot begin in time is dropped and counted, and the next one is made', async () => {
     const client = await newClient()
     const evidence = { type: 'x_box', instructions: 'lamp' }
@@ -588,7 +599,12 @@ describe('watches', () => {
     expect(stdout).toContain(`event.started  lamp  0.900  ${join(folder, '1.jpg')}\n`)
     expect(await jsonOf(await new WatchClient(server, key).ask('GET', ''))).toMatchObject({ data: [] })
     answer({ 'Yes.': 0.1, 'No.': 0.9 })
+    await writeFile(join(folder, '3.jpg'), dark)
+    const looks = server.engine.readWorks.length
+    // The first look takes longer than the time between three.
+    server.engine.script = { ...server.engine.script, begins: delay(500) }
     await run('lamp: {instructions: Is it on?}', '--region', '0,0.5,1,1')
+    expect(server.engine.readWorks.length).toBe(looks + 3)
     const { image } = server.engine.readWorks.at(-1)!.prefix.find((part) => part.type === 'image')!
     expect(image.width / image.height).toBeLessThan(1)
     const noRegion = await run('lamp: {instructions: Is it on?}', '--region', '0,0.5,1')
@@ -598,7 +614,7 @@ describe('watches', () => {
     const damaged = await run('lamp: {instructions: Is it on?, event: {for_seconds: 0}}')
     expect([damaged.code, damaged.stderr]).toEqual([
       1,
-      expect.stringMatching(/0\.jpg .*\n.*1\.png.*\n.*\n.*2 of 4 pictures could not be/),
+      expect.stringMatching(/0\.jpg .*\n.*1\.png.*\n.*\n.*2 of 5 pictures could not be/),
     ])
     const wrong = await run('lamp: {instructions: Is it on?, event: {above: 0.3}}')
     expect([wrong.code, wrong.stderr]).toEqual([

@@ -36,6 +36,8 @@ export interface ClientOptions {
 }
 
 export const MOST_WAIT_S = 600
+/** How long a frame that a watch has dropped waits for the next try. */
+const DROPPED_MS = 100
 const DEFAULTS = {
   priority: null,
   mostWait: MOST_WAIT_S,
@@ -162,14 +164,16 @@ export class LookoutClient {
   }
 
   /**
-   * Sends a frame to a watch, again while the server is too busy to look in time, and waits for the look.
+   * Sends a frame to a watch, again while it is too early for it or the server is too busy, and waits for the look.
    * @returns the events that the server has told since.
    */
   async pushFrame(watch: string, frame: Blob, since: number): Promise<readonly WatchEvent[]> {
     const path = `/v1/watches/${encodeURIComponent(watch)}`
-    let pushed: { readonly dropped?: string }
-    do pushed = await this.#json(`${path}/frames?wait=true`, { method: 'POST', body: frame })
-    while (pushed.dropped === 'late')
+    for (;;) {
+      const pushed: { dropped?: string } = await this.#json(`${path}/frames?wait=true`, { method: 'POST', body: frame })
+      if (pushed.dropped === undefined || pushed.dropped === 'still') break
+      await delay(DROPPED_MS)
+    }
     return (await this.#json<{ data: WatchEvent[] }>(`${path}/events?after=${since}&limit=1000`)).data
   }
 

@@ -157,13 +157,14 @@ interface Pushing extends Following {
 }
 
 async function pushAll(client: LookoutClient, { id, pictures, fps, json, signal }: Pushing): Promise<void> {
-  const started = performance.now()
+  let due = performance.now()
   let last = 0
   const inputs = pictures.map((name) => ({ name }))
-  const failure = await eachOf(inputs, 'pictures could not be looked at', async ({ name }, index) => {
-    const due = started + (index * 1000) / fps
-    await delay(Math.max(0, due - performance.now()), undefined, { signal })
+  const failure = await eachOf(inputs, 'pictures could not be looked at', async ({ name }) => {
     const medium = await openMedium(name)
+    await delay(Math.max(0, due - performance.now()), undefined, { signal })
+    // A look may take longer than the time between two.
+    due = performance.now() + 1000 / fps
     const events = await client.pushFrame(id, await medium.blob(), last)
     for (const event of events) {
       last = event.data.seq

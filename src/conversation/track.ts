@@ -246,8 +246,11 @@ async function loadFrames(
   const { frames, original } = await loadVideoPictures(urls[0]!, { limits, maxFrames: most }, call)
   // A video that takes longer than a request may is handed in again, with the state.
   return frames
-    .map(({ image, seconds }) => ({ picture: { image, original }, seconds: toMs(seconds) / 1000 }))
-    .filter(({ seconds }) => state === null || toMs(seconds) > state.at)
+    .map(({ image, since }) => ({ picture: { image, original }, seconds: toMs(since) / 1000 }))
+    .filter(({ seconds }, index, all) => {
+      // One frame of a slow video is sampled several times.
+      return seconds !== all[index - 1]?.seconds && (state === null || toMs(seconds) > state.at)
+    })
 }
 
 async function openState(sealed: string | null, call: Call): Promise<TracksState | null> {

@@ -65,10 +65,12 @@ export class LookCounts {
   report(suppressed: number): Measured {
     const { frames, looks } = this
     const ended = this.#endedAt
-    const seconds = (ended.at(-1)! - ended[0]!) / 1000
+    const since = (time: number) => (time - ended[0]!) / 1000
+    // Without further looks it falls: the pause since the last one counts when it is longer than those before.
+    const rate = Math.min((ended.length - 1) / since(ended.at(-1)!), ended.length / since(performance.now()))
     return {
       counts: { frames, looks, failed: this.#failed, suppressed, dropped: { ...this.#dropped } },
-      looked_fps: ended.length < 2 ? 0 : Math.round(((ended.length - 1) / seconds) * 100) / 100,
+      looked_fps: ended.length < 2 ? 0 : Math.round(rate * 100) / 100,
       lag_ms: this.#lagMs,
     }
   }

@@ -431,6 +431,18 @@ describe.skipIf(CHROMIUM === null)('detecting in the Studio', () => {
     await page.getByLabel('Same object at IoU').fill('0.85')
     expect(await roles()).toEqual(['missed', 'missed', 'extra', 'extra'])
     await page.getByText('1 picture of the file is not on the stage').waitFor()
+    file.images[1]!.file_name = 'val/shapes.png'
+    await page.getByLabel('COCO file').setInputFiles(known(JSON.stringify(file)))
+    await page.getByText('several pictures have the same name: shapes.png.').waitFor()
+    expect(await roles()).not.toContain('missed')
+    expect(await scores.count()).toBe(0)
+    file.images[1]!.file_name = 'other.png'
+    await page.getByLabel('COCO file').setInputFiles(known(JSON.stringify(file)))
+    await scores.waitFor()
+    const buffer = await readFile('docs/pictures/demo.png')
+    await page.getByLabel('Files', { exact: true }).setInputFiles({ name: 'shapes.png', mimeType: 'image/png', buffer })
+    await page.getByText('several pictures have the same name: shapes.png.').waitFor()
+    expect(await scores.count()).toBe(0)
     expect(studio.errors).toEqual([])
   })
 
@@ -502,7 +514,7 @@ describe.skipIf(CHROMIUM === null)('detecting in the Studio', () => {
     const bodies: unknown[] = []
     const replies = [
       { detections: [box(10, 1, 0), box(20, 1, 0.5), box(200, 2, 0.5)], timestamps: [0, 0.5], state: 'so far' },
-      { detections: [box(30, 1, 1)], timestamps: [1], state: 'at the end' },
+      { detections: [box(30, 1, 3)], timestamps: [3], state: 'at the end' },
     ]
     await page.route('**/v1/detect', (route) => {
       const reply = replies[bodies.push(route.request().postDataJSON()) - 1]!
@@ -526,6 +538,8 @@ describe.skipIf(CHROMIUM === null)('detecting in the Studio', () => {
       ['cat 1', 20, 20, 80, 80],
       ['cat 2', 200, 20, 260, 80],
     ])
+    // Beyond the time, which may be rounded down: players would show the frame before.
+    expect(await page.evaluate("document.querySelector('video').currentTime")).toBeGreaterThan(0.5)
     expect(await violationsOf(page)).toEqual([])
     const [download] = await Promise.all([
       page.waitForEvent('download'),

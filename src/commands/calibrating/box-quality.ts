@@ -38,7 +38,8 @@ export interface Threshold {
 const THRESHOLDS = [0.3, 0.5, 0.7, 0.9] as const
 /** .5, .55 .. .95. */
 const IOUS = Array.from({ length: 10 }, (_, i) => (50 + 5 * i) / 100)
-const RECALLS = Array.from({ length: 101 }, (_, i) => i / 100)
+/** As pycocotools rounds them: its 0.7 is more than 7 of 10. */
+const RECALLS = Array.from({ length: 101 }, (_, i) => i * 0.01)
 /** Bins of the calibration error. */
 export const BOX_BINS = 10
 

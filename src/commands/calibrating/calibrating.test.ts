@@ -135,6 +135,13 @@ describe('how good boxes are', () => {
     expect(quality.boxes).toBe(114)
     expect(quality.ap).toBeCloseTo(0.29361038185234334, 9)
     expect(quality.ap50).toBeCloseTo(0.6286193154083304, 9)
+
+    const known = [box(0, 0, 10, 10)]
+    const found = (confidence: number) => ({ box: known[0]!, confidence, right: true })
+    const wrong = { box: box(50, 50, 10, 10), confidence: 0.5, right: false }
+    const sure = Array.from({ length: 7 }, () => ({ known, found: [found(0.9)] }))
+    const rest = [[wrong, found(0.4)], [], []].map((found) => ({ known, found }))
+    expect(boxQuality([...sure, ...rest]).ap).toBeCloseTo(0.7898789878978106, 9)
   })
 
   const box = { label: 'a', left: 0, top: 0, right: 10, bottom: 10 }

@@ -121,7 +121,9 @@ function toText(followed: Followed, { file, format, fps }: ClipOptions): string 
 }
 
 function toClip({ detections, timestamps }: Followed, fps: number | undefined): TrackedClip {
-  const numberOf = (seconds: number) => (fps === undefined ? timestamps.indexOf(seconds) : Math.round(seconds * fps))
+  // Pictures may begin later than the video; the first one is frame 0.
+  const numberOf = (seconds: number) =>
+    fps === undefined ? timestamps.indexOf(seconds) : Math.round((seconds - timestamps[0]!) * fps)
   const boxes = detections.map(({ mention: label, track, timestamp, point_box: box }) => {
     const { top_left: from, bottom_right: to } = box!
     const place = { left: from.x, top: from.y, right: to.x, bottom: to.y }

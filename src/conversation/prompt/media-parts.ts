@@ -7,7 +7,7 @@ import { nameOf, type Path, within } from '../../lib/errors/param.ts'
 import { sumOf } from '../../lib/sum.ts'
 import { SAMPLE_RATE } from '../../media/audio-tokens.ts'
 import type { GridRegion } from '../../media/coordinates.ts'
-import type { Cuts, DecodedImage, DecodedVideo } from '../../media/decoding/process/protocol.ts'
+import type { Cuts, DecodedImage, DecodedVideo, VideoFrame } from '../../media/decoding/process/protocol.ts'
 import { type ImageDetail, targetFor } from '../../media/image-detail.ts'
 import { LiveFrame } from '../../media/live/live-frame.ts'
 import type { MediaLoader } from '../../media/media-loader.ts'
@@ -293,7 +293,10 @@ function videoParts({ frames, sound, durationSeconds }: DecodedVideo, layout: Vi
 }
 
 /** Arranges frames as the model family expects: groups of as many as its encoder merges, each after its timestamp. */
-function frameParts(frames: DecodedVideo['frames'], { framesPerGrid, timestamp }: VideoLayout): PromptPart[] {
+function frameParts(
+  frames: readonly Pick<VideoFrame, 'image' | 'seconds'>[],
+  { framesPerGrid, timestamp }: VideoLayout,
+): PromptPart[] {
   const parts: PromptPart[] = []
   for (let at = 0; at < frames.length; at += framesPerGrid) {
     const grid = frames.slice(at, at + framesPerGrid)

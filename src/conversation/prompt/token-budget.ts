@@ -119,5 +119,6 @@ const TILE_FRAME_TOKENS = 48
 /** @param promptTokens infinite when the tokens were not counted. */
 export function contextExceeded(model: ServedModel, param: Param, promptTokens = Number.POSITIVE_INFINITY): ApiError {
   const size = promptTokens === Number.POSITIVE_INFINITY ? '' : ` of ${promptTokens} tokens`
-  return invalidRequest(`The prompt${size} exceeds the context of ${model.contextTokens} tokens`, param)
+  const verb = promptTokens === model.contextTokens ? 'fills' : 'exceeds'
+  return invalidRequest(`The prompt${size} ${verb} the context of ${model.contextTokens} tokens`, param)
 }

@@ -50,14 +50,17 @@ export async function decodeVideo(
   // Pictures may begin later than the container, whose time the sound follows too.
   const first = Math.max(0, timeline.start * unit - origin)
   const samples = timeline.sample(limits.framesPerSecond * unit, Math.min(limits.maxFrames, task.maxFrames))
-  const { images, original } = await withStream(ffmpeg, task, async (container, stream) => {
+  const { pictures, original } = await withStream(ffmpeg, task, async (container, stream) => {
     if (stream.codecpar.width * stream.codecpar.height > LARGE_PIXELS) await grant()
     return decodeSamples(ffmpeg, { container, stream, samples, limits })
   })
   const duration = timeline.duration * unit
   // A segment of a stream: silence for all that came before it would be most of its sound.
   const heardFrom = firstStart - origin > duration ? firstStart : origin
-  const frames = samples.map(({ at }, index): VideoFrame => ({ image: images[index]!, seconds: first + at * unit }))
+  const frames = samples.map(({ at }, index): VideoFrame => {
+    const { image, time } = pictures[index]!
+    return { image, seconds: first + at * unit, since: first + (time - timeline.start) * unit }
+  })
   return {
     frames,
     original,
@@ -114,20 +117,20 @@ interface Sampling {
 async function decodeSamples(
   ffmpeg: FFmpeg,
   { container, stream, samples, limits }: Sampling,
-): Promise<{ images: readonly RgbImage[]; original: Size }> {
+): Promise<{ pictures: readonly { readonly image: RgbImage; readonly time: number }[]; original: Size }> {
   const decoder = container.decoder(stream, THREADS)
   const frame = new ffmpeg.Frame()
   frame.alloc()
-  const images: RgbImage[] = []
+  const pictures: { image: RgbImage; time: number }[] = []
   let scaler: FrameScaler | null = null
   const take = () => {
-    while (images.length < samples.length && decoder.receiveFrameSync(frame) >= 0) {
+    while (pictures.length < samples.length && decoder.receiveFrameSync(frame) >= 0) {
       const time = Number(frame.bestEffortTimestamp)
       scaler ??= makeScaler(ffmpeg, stream, frame, limits)
       // The next frame replaces a missing one.
-      if (samples[images.length]!.time <= time) {
-        const image = scaler.convert(frame)
-        while (images.length < samples.length && samples[images.length]!.time <= time) images.push(image)
+      if (samples[pictures.length]!.time <= time) {
+        const picture = { image: scaler.convert(frame), time }
+        while (pictures.length < samples.length && samples[pictures.length]!.time <= time) pictures.push(picture)
       }
       frame.unref()
     }
@@ -137,7 +140,7 @@ async function decodeSamples(
     let skipping = false
     for await (const packet of container.packets(stream)) {
       place++
-      if (samples[images.length]!.start > place) {
+      if (samples[pictures.length]!.start > place) {
         skipping = true
         continue
       }
@@ -146,14 +149,14 @@ async function decodeSamples(
       // Packets that cannot be decoded are skipped, as players do. `take` empties the decoder after each packet.
       decoder.sendPacketSync(packet)
       take()
-      if (images.length === samples.length) break
+      if (pictures.length === samples.length) break
     }
     decoder.sendPacketSync(null)
     take()
-    const last = images.at(-1)
+    const last = pictures.at(-1)
     if (last === undefined) throw new InvalidMedia('The video cannot be decoded')
-    while (images.length < samples.length) images.push(last)
-    return { images, original: (scaler as unknown as FrameScaler).original }
+    while (pictures.length < samples.length) pictures.push(last)
+    return { pictures, original: (scaler as unknown as FrameScaler).original }
   } finally {
     ;(scaler as FrameScaler | null)?.close()
     frame.free()

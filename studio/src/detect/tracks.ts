@@ -87,21 +87,29 @@ export function nameOf({ label, track }: Sighting): string {
   return `${label} ${track}`
 }
 
+/** A box is seen this long before its frame at most: boxes of videos that move are best seen around their frames. */
+const MOST_LEAD_S = 0.25
+/** Times are rounded to milliseconds, so a frame may begin a little later than its time. */
+const INTO_FRAME_S = 0.001
+
 export const trackMarks = computed<readonly Mark[]>(() => {
   const video = shownVideo.value
   const found = video && tracked.value.get(video.id)
   if (!found) return []
   const { times, sightings } = found
-  // A box is seen until the next frame that was searched, in which it may be gone.
-  const step = times.length < 2 ? video.duration : (times.at(-1)! - times[0]!) / (times.length - 1)
+  // A box is seen until those of the next frame that was searched are; frames of a slow video are far apart.
+  const starts = times.map((time, index) => time - Math.min(MOST_LEAD_S, (time - (times[index - 1] ?? time)) / 2))
+  const spans = new Map(
+    times.map((time, index) => [time, [starts[index]!, starts[index + 1] ?? Number.POSITIVE_INFINITY] as const]),
+  )
   return sightings.map((sighting): Mark => {
     const { id, seconds, left, top, right, bottom } = sighting
     const points = [
       { x: left / video.width, y: top / video.height },
       { x: right / video.width, y: bottom / video.height },
     ]
-    const shown = [seconds - step / 2, seconds + step / 2] as const
-    return { id, media: video.id, label: nameOf(sighting), kind: 'box', points, time: seconds, shown }
+    const time = seconds + INTO_FRAME_S
+    return { id, media: video.id, label: nameOf(sighting), kind: 'box', points, time, shown: spans.get(seconds)! }
   })
 })
 

@@ -56,13 +56,16 @@ export function parameterCode(path: Path): ErrorCode | null {
   return CODES.get(nameOf(path)) ?? CODES.get(path[0]) ?? null
 }
 
+/** Codes of a value that is as a whole not what a member of a union expects. */
+const OF_THE_WHOLE: readonly string[] = ['invalid_type', 'invalid_value']
+
 /** Returns the issue of the union member that matched deepest, which describes the mistake best. */
 function deepest(issue: Issue): Issue {
   if (issue.code !== 'invalid_union' || issue.errors.length === 0) return issue
   const entered = issue.errors
     .map((issues) => issues[0])
     .filter(
-      (inner): inner is Issue => inner !== undefined && !(inner.code === 'invalid_type' && inner.path.length === 0),
+      (inner): inner is Issue => inner !== undefined && !(inner.path.length === 0 && OF_THE_WHOLE.includes(inner.code)),
     )
     .sort((a, b) => b.path.length - a.path.length)[0]
   if (!entered) return issue
@@ -124,10 +127,11 @@ function unionReason(issue: Extract<Issue, { code: 'invalid_union' }>): string {
   })
   const received = first.map((inner) => inner.message.match(/received (\w+)$/)?.[1]).find(Boolean)
   if (received === 'undefined') return 'it is required'
-  return `expected ${expected.join(' or ')}${received ? `, received ${received}` : ''}`
+  return `expected ${[...new Set(expected)].join(' or ')}${received ? `, received ${received}` : ''}`
 }
 
 function oneOf(values: readonly unknown[]): string {
-  const quoted = values.map((value) => `'${String(value)}'`)
+  // Where the key may be missing, undefined is among them.
+  const quoted = values.filter((value) => value !== undefined).map((value) => `'${String(value)}'`)
   return quoted.length === 1 ? quoted[0]! : `one of ${quoted.join(', ')}`
 }

@@ -65,7 +65,7 @@ export class ArrayWriter {
     if (rest === null) max = Math.min(max ?? prefix.length, prefix.length)
     if (least > (max ?? least) && min > (max ?? min))
       return this.#context.nothing(
-        "'minItems' asks for items, but the schema allows none",
+        `'${(bounds.minItems ?? 0) > (max ?? min) ? 'minItems' : 'contains'}' asks for items, but the schema allows none`,
         plain.where?.minItems ?? plain.where?.items ?? contains[0]?.part.path ?? [],
       )
     return this.#items(prefix, rest, Math.min(least, max ?? least), max)

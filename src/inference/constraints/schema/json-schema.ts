@@ -179,7 +179,7 @@ class SchemaWriter {
     if (numbers !== null) return this.#context.builder.rule(numbers)
     const last = Object.keys(bounds).findLast((keyword) => keyword.endsWith('imum'))
     this.#context.nothing(
-      `no ${type} is within the bounds`,
+      `no ${type} that is allowed can be written`,
       plain.where?.[last ?? 'multipleOf'] ?? multiples[0]?.path ?? [],
     )
     return this.#context.isLenient ? this.#number(type, {}) : null

@@ -128,8 +128,10 @@ export interface DecodedVideo {
 
 export interface VideoFrame {
   readonly image: RgbImage
-  /** Presentation time, from the start of the container. */
+  /** A moment at which it is shown, from the start of the container. These moments are equally far apart. */
   readonly seconds: number
+  /** When it begins to be shown. */
+  readonly since: number
 }
 
 export interface DecodedAudio {

@@ -5,7 +5,8 @@ export interface KnownPicture {
   readonly name: string
   /** Size of the picture, as the file says; null where it does not. */
   readonly size: { readonly width: number; readonly height: number } | null
-  readonly boxes: readonly DetectedBox[]
+  /** Null where several pictures of the file have the name, in different folders: nothing tells which of them is meant. */
+  readonly boxes: readonly DetectedBox[] | null
 }
 
 /**
@@ -38,9 +39,12 @@ export function readCoco(text: string): Map<string, KnownPicture> {
       throw new Error(`annotations[${index}] has no bbox of four numbers.`)
     }
     const [left, top, width, height] = bbox as [number, number, number, number]
-    if (iscrowd !== 1) picture.boxes.push({ label, left, top, right: left + width, bottom: top + height })
+    if (!iscrowd) picture.boxes.push({ label, left, top, right: left + width, bottom: top + height })
   }
-  return new Map([...pictures.values()].map((picture) => [picture.name, picture]))
+  const byName = Map.groupBy(pictures.values(), ({ name }) => name)
+  return new Map(
+    [...byName].map(([name, [picture, another]]) => [name, another ? { ...picture!, boxes: null } : picture!]),
+  )
 }
 
 function parse(text: string): Record<string, unknown> {

@@ -62,12 +62,16 @@ export function CompareSection() {
             />
             <output>{leastIou.value.toFixed(2)}</output>
           </label>
-          {compared.outcomes.size === 0 ? (
+          {compared.outcomes.size > 0 && <ScoreTable labels={compared.labels} total={compared.total} />}
+          {compared.outcomes.size + compared.ambiguous.length === 0 && (
             <p class="empty">
               No searched picture has a name from this file. Pictures are matched by their file names.
             </p>
-          ) : (
-            <ScoreTable labels={compared.labels} total={compared.total} />
+          )}
+          {compared.ambiguous.length > 0 && (
+            <Notice tone="wait">
+              Not compared, because several pictures have the same name: {compared.ambiguous.join(', ')}.
+            </Notice>
           )}
           {compared.outcomes.size > 0 && compared.absent > 0 && (
             <p class="empty">

@@ -32,15 +32,17 @@ interface Comparisons {
   readonly absent: number
   /** Names of pictures whose size is not that of the file. */
   readonly otherSizes: readonly string[]
+  /** Names that several pictures have, in the file or on the stage. */
+  readonly ambiguous: readonly string[]
 }
 
 /** The known boxes as spots, made once, so that marks of those that are missed stay the same. */
 const knownSpots = computed(() => {
-  const spots = new Map<string, readonly Spot[]>()
+  const spots = new Map<string, readonly Spot[] | null>()
   for (const [name, { boxes }] of knownFile.value?.pictures ?? []) {
     spots.set(
       name,
-      boxes.map((box, index) => ({ id: `known ${name} ${index}`, kind: 'box' as const, ...box })),
+      boxes?.map((box, index) => ({ id: `known ${name} ${index}`, kind: 'box' as const, ...box })) ?? null,
     )
   }
   return spots
@@ -51,16 +53,21 @@ export const comparisons = computed<Comparisons | null>(() => {
   if (file === null) return null
   const outcomes = new Map<string, Outcome>()
   const compared: Compared[] = []
-  const otherSizes: string[] = []
-  const names = new Set<string>()
-  for (const { id, name, width, height } of searchable.value) {
-    const result = results.value.get(id)
+  const [otherSizes, ambiguous]: [string[], string[]] = [[], []]
+  let absent = file.pictures.size
+  for (const [name, pictures] of Map.groupBy(searchable.value, ({ name }) => name)) {
     const known = knownSpots.value.get(name)
-    if (result === undefined || known === undefined) continue
-    names.add(name)
+    const searched = pictures.find(({ id }) => results.value.has(id))
+    if (searched === undefined || known === undefined) continue
+    absent--
+    if (known === null || pictures.length > 1) {
+      ambiguous.push(name)
+      continue
+    }
+    const { id, width, height } = searched
     const { size } = file.pictures.get(name)!
     if (size && (size.width !== width || size.height !== height)) otherSizes.push(name)
-    const found = sureSpots(result).filter(({ kind }) => kind === 'box')
+    const found = sureSpots(results.value.get(id)).filter(({ kind }) => kind === 'box')
     const matching = matchBoxes(known, found, leastIou.value)
     compared.push({ known, found, matching })
     outcomes.set(id, {
@@ -68,7 +75,7 @@ export const comparisons = computed<Comparisons | null>(() => {
       missed: matching.missed.map((index) => known[index]!),
     })
   }
-  return { outcomes, ...scoresOf(compared), absent: file.pictures.size - names.size, otherSizes }
+  return { outcomes, ...scoresOf(compared), absent, otherSizes, ambiguous }
 })
 
 export async function openKnownFile(file: File): Promise<void> {
