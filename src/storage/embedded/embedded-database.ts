@@ -47,10 +47,12 @@ export class EmbeddedDatabase {
   }
 
   async #ensure(): Promise<void> {
-    const problem = problemOfSocket(this.#directory)
-    if (problem !== null) throw this.#failure(problem)
     for (const end = performance.now() + START_TIMEOUT_MS; performance.now() < end; await delay(RETRY_MS)) {
-      if (await answers(this.path)) return
+      const isOpen = await answers(this.path)
+      // After the answer: another user cannot have made the folder in between.
+      const problem = problemOfSocket(this.#directory)
+      if (problem !== null) throw this.#failure(problem)
+      if (isOpen) return
       if ((await this.#start()) === 'ready') return
     }
     throw new EmbeddedDatabaseError(`The database in ${this.#directory} is in use by a process that does not answer`)
