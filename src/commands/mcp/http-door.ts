@@ -51,9 +51,7 @@ export async function openHttpDoor(create: () => McpServer, key: string, port: n
     pass(request, response, answer).catch(() => response.destroy())
   })
   server.listen(port, '127.0.0.1')
-  await once(server, 'listening').catch((cause: Error) => {
-    throw new Error(`--http: ${cause.message}`, { cause })
-  })
+  await once(server, 'listening')
   return {
     url: `http://127.0.0.1:${(server.address() as AddressInfo).port}${PATH}`,
     [Symbol.asyncDispose]: async () => {
