@@ -35,13 +35,6 @@ describe('the command line', () => {
     [['serve'], { LOOKOUT_PORT: 'x' }, 1, /^$/, 'lookout: LOOKOUT_PORT: expected a port number\n'],
     [
       ['serve'],
-      { LOOKOUT_PORT: '10080' },
-      1,
-      /^$/,
-      expect.stringMatching(/^lookout: LOOKOUT_PORT: .* browsers call, /),
-    ],
-    [
-      ['serve'],
       { LOOKOUT_HOST: 'no.invalid', LOOKOUT_PORT: '0' },
       1,
       /^$/,

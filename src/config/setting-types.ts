@@ -31,20 +31,6 @@ export function port() {
   return number('a port number', { max: 65_535, whole: true })
 }
 
-/** Those above 1023 that browsers and `fetch`, and so most clients, call no server at. */
-const BLOCKED_PORTS = [
-  ...[1719, 1720, 1723, 2049, 3659, 4045, 4190, 5060, 5061, 6000, 6566, 6665, 6666, 6667, 6668, 6669, 6679, 6697],
-  10_080,
-]
-
-/** A port that clients call. */
-export function servedPort() {
-  return port().refine(
-    (given) => !BLOCKED_PORTS.includes(given),
-    `expected a port that browsers call, which is none of ${BLOCKED_PORTS.join(', ')}`,
-  )
-}
-
 export function text() {
   return z.string('expected text; put quotes around numbers, true and false')
 }

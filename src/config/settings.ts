@@ -16,7 +16,6 @@ import {
   parsePairs,
   path,
   port,
-  servedPort,
   switched,
   text,
 } from './setting-types.ts'
@@ -42,7 +41,7 @@ const ALIASES = 'expected names with the models they stand for, such as gpt-4o=s
  */
 export const settingsSchema = z.object({
   host: listeningHost().default('127.0.0.1').register(ABOUT, { help: 'address to listen on' }),
-  port: servedPort().default(8080).register(ABOUT, { help: 'port to listen on; 0 takes any free port' }),
+  port: port().default(8080).register(ABOUT, { help: 'port to listen on; 0 takes any free port' }),
   api_key: text()
     .regex(/^[\x21-\x7e]+$/, 'expected visible ASCII characters without spaces')
     .nullable()

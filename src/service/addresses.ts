@@ -7,13 +7,18 @@ import { cannotListen, type MetricsAddress } from '../metrics/metrics-server.ts'
 
 /** @throws Error when the server cannot listen on its addresses. */
 export async function probeAddresses({ host, port, metrics }: Config): Promise<void> {
-  await probe({ host, port }).catch((cause: NodeJS.ErrnoException) => {
-    throw new Error(describeProblem(port, cause), { cause })
-  })
+  await probe({ host, port }).catch(failToListen(port))
   if (metrics === null) return
   await probe(metrics).catch((cause: Error) => {
     throw cannotListen(metrics, cause)
   })
+}
+
+/** Says why the server cannot listen in terms of its settings. */
+export function failToListen(port: number): (cause: Error) => never {
+  return (cause) => {
+    throw new Error(describeProblem(port, cause), { cause })
+  }
 }
 
 function describeProblem(port: number, { code, message }: NodeJS.ErrnoException): string {
@@ -34,6 +39,19 @@ export function warnIfOpen(info: AddressInfo, logger: Logger): void {
   logger.warn(
     `${urlOf(info)} is open to other machines, without TLS: keys and media cross the network as they are, unless a proxy ` +
       'in front of it adds TLS and no one else can reach this port',
+  )
+}
+
+/** Those above 1023 at which browsers and `fetch`, and so many clients, call no server. */
+const BLOCKED_PORTS = new Set([
+  ...[1719, 1720, 1723, 2049, 3659, 4045, 4190, 5060, 5061, 6000, 6566, 6665, 6666, 6667, 6668, 6669, 6679, 6697],
+  10_080,
+])
+
+export function warnIfBlocked({ port }: AddressInfo, logger: Logger): void {
+  if (!BLOCKED_PORTS.has(port)) return
+  logger.warn(
+    `browsers and many clients, the command line among them, refuse to call port ${port}; set LOOKOUT_PORT to another one`,
   )
 }
 
