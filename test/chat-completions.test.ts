@@ -298,6 +298,33 @@ describe('what reaches the engine', () => {
       ].map((key) => [key, null]),
     )
     expect((await server.post('/v1/chat/completions', { ...hello, ...nulls })).status).toBe(200)
+    // As a client has it that joins the chunks of a stream.
+    const call = { id: 'a', type: null, function: { name: 'f', arguments: '{}' } }
+    const result = { role: 'tool', tool_call_id: 'a', content: 'x' }
+    const messages = [{ role: 'user', content: 'Hi' }, { role: 'assistant', content: null, tool_calls: [call] }, result]
+    expect((await server.post('/v1/chat/completions', { model: MODEL, messages })).status).toBe(200)
+    const input = [{ type: null, id: null, status: null, role: 'user', content: 'Hi' }]
+    expect((await server.post('/v1/responses', { model: MODEL, input })).status).toBe(200)
+    const questions = [{ type: 'predicate', instructions: 'Is it red?' }]
+    const said = [{ type: null, role: 'user', content: 'Hi' }]
+    expect((await server.post('/v1/decisions', { model: MODEL, input: said, questions })).status).toBe(200)
+  })
+
+  test('an earlier refusal of another model is a text of its turn', async () => {
+    const asked = { role: 'user', content: 'Who is it?' }
+    const earlier = [
+      { role: 'assistant', content: 'I cannot say.' },
+      { role: 'assistant', content: null, refusal: 'I cannot say.' },
+      { role: 'assistant', content: [{ type: 'refusal', refusal: 'I cannot say.' }] },
+    ]
+    for (const turn of earlier) {
+      const response = await server.post('/v1/chat/completions', { model: MODEL, messages: [asked, turn, asked] })
+      expect(response.status).toBe(200)
+    }
+    const [text, ...refusals] = server.engine.works
+      .slice(-3)
+      .map(({ prefix, branches }) => [prefix, branches[0]!.suffix])
+    expect(refusals).toEqual([text, text])
   })
 
   test('unknown keys are dropped everywhere', async () => {

@@ -255,6 +255,18 @@ describe('fields of OpenAI that the contract does not have', () => {
     expect(chunks.slice(0, -1).every(({ usage, choices }) => usage === null && choices.length === 1)).toBe(true)
     expect(chunks.at(-1)).toMatchObject({ choices: [], usage: { completion_tokens: 1 } })
   })
+
+  test('an interrupted thought: the reply ends with stop, and usage tells its tokens', async () => {
+    server.engine.script = { texts: ['Hm', '.\n', '</think>\n\n', 'Two.'], thoughtInterrupted: true }
+    const fields = { reasoning_effort: 'low' }
+    const usage = { completion_tokens: 4, completion_tokens_details: { reasoning_tokens: 3 } }
+    const whole = await replyOf(await plain(fields))
+    expect(whole).toMatchObject({ choices: [{ finish_reason: 'stop' }], usage })
+    const stream = { stream: true, stream_options: { include_usage: true } }
+    const chunks = await chunksOf(await plain({ ...fields, ...stream }))
+    expect(chunks.at(-2)).toMatchObject({ choices: [{ finish_reason: 'stop' }] })
+    expect(chunks.at(-1)).toMatchObject({ usage })
+  })
 })
 
 describe('a structure together with tools', () => {

@@ -141,7 +141,7 @@ test.each([
   [{ prompt: 'x', n: 2, best_of: 4 }, 'best_of', 'same number as n'],
   [{ prompt: 'x', echo: true, logprobs: 21 }, 'logprobs', 'at most 20'],
   [{ prompt: 'x', logit_bias: { 5: 1 } }, 'logit_bias.5', 'only an empty one'],
-  [{ prompt: ['x', 'y'.repeat(40_000)] }, 'prompt[1]', 'exceeds the context'],
+  [{ prompt: ['x', 'y'.repeat(40_000)] }, 'prompt[1]', 'too long'],
   [{ prompt: 'x', max_tokens: 8193 }, 'max_tokens', 'max_tokens is 8193, but'],
 ])('%j is refused by the name of its field', async (body, param, message) => {
   const response = await server.post(URL, { model, ...body })

@@ -186,7 +186,7 @@ test('what is too long for the model is named, and the others are decided on', a
   const inSizes = (...words: string[]) =>
     outcomeOf(startLookout(words, { LOOKOUT_URL: other.url, LOOKOUT_API_KEY: KEY }))
   const run = await inSizes('decide', place('sizes'), file, '--json')
-  const named = /^lookout: \S+b\.png: The prompt of \d+ tokens exceeds the context of 200 tokens\nlookout: 1 of 3 files/
+  const named = /^lookout: \S+b\.png: The prompt is too long: .* is 200 tokens\nlookout: 1 of 3 files/
   expect(run).toMatchObject({ code: 1, stderr: expect.stringMatching(named) })
   expect(JSON.parse(run.stdout)).toHaveLength(2)
   const asked = ['--ask', 'Is it?', '-o', place('sizes.csv')]
@@ -196,7 +196,7 @@ test('what is too long for the model is named, and the others are decided on', a
   ]) {
     expect(await inSizes(...words)).toMatchObject({
       code: 1,
-      stderr: expect.stringMatching(/b\.png: .* exceeds? the.*\n.*1 of 3/),
+      stderr: expect.stringMatching(/b\.png: .* too long.*\n.*1 of 3/),
     })
   }
 })

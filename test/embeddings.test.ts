@@ -225,8 +225,12 @@ describe('scores', () => {
 })
 
 test.each([
-  ['input[3]', /has 302 tokens, but this model takes at most 256/, { input: ['x', 'the', 'y', LONG] }],
-  ['input', /at most 256/, { input: LONG }],
+  [
+    'input[3]',
+    /has 302 tokens, but this model's maximum context length is 256 tokens/,
+    { input: ['x', 'the', 'y', LONG] },
+  ],
+  ['input', /length is 256/, { input: LONG }],
   ['input[1]', /no token 9999/, { input: [[1], [1, 9999]] }],
   ['input', /./, { input: [] }],
   ['input', /./, { input: [[]] }],
@@ -246,7 +250,7 @@ test.each([
 })
 
 test.each([
-  ['documents[1]', /at most 256/, { model: 'bert-rank', documents: ['x', LONG] }],
+  ['documents[1]', /length is 256 tokens/, { model: 'bert-rank', documents: ['x', LONG] }],
   ['model', /makes embeddings and makes no scores/, { model: 'bert-mean', documents: ['x'] }],
   ['model', /writes text and makes no scores/, { model: 'service-mk1.5', documents: ['x'] }],
   ['documents', /./, { model: 'bert-rank', documents: [] }],
@@ -366,7 +370,10 @@ describe("Ollama's client", () => {
     expect(tokens).toBe(256)
     expect(largestDifference(embeddings[0]!, x[0]!)).toBeLessThan(ROUNDING)
     const whole = ollama.embed({ model, input: ['x', LONG], truncate: false })
-    await expect(whole).rejects.toMatchObject({ status_code: 400, error: expect.stringMatching(/at most 256/) })
+    await expect(whole).rejects.toMatchObject({
+      status_code: 400,
+      error: expect.stringMatching(/length is 256 tokens/),
+    })
     expect((await ollama.embeddings({ model, prompt: LONG })).embedding).toEqual(embeddings[0])
   })
 })

@@ -97,19 +97,32 @@ describe('the same mistake on every API', () => {
   }
 
   test('a prompt that is too long', async () => {
-    const tooLong = /^The prompt of \d+ tokens exceeds the context of 32768 tokens$/
+    const tooLong =
+      /^The prompt is too long: it has \d+ tokens, and this model's maximum context length is 32768 tokens$/
     await show({
       chat: [{ messages: [user(long)] }, tooLong, 'messages'],
       multilook: [{ context: [user(long)], prompts: ['x'] }, tooLong, 'context'],
       responses: [{ input: long }, tooLong, 'input'],
-      messages: [{ messages: [user(long)] }, /^messages: The prompt of/],
-      ollamaChat: [{ messages: [user(long)] }, /^messages: The prompt of/],
-      ollamaGenerate: [{ prompt: long }, /^prompt: The prompt of/],
+      messages: [{ messages: [user(long)] }, /^messages: The prompt is too long/],
+      ollamaChat: [{ messages: [user(long)] }, /^messages: The prompt is too long/],
+      ollamaGenerate: [{ prompt: long }, /^prompt: The prompt is too long/],
     })
     const endless = 'x'.repeat(32_768 * 200)
     await show({
-      decisions: [{ input: endless, questions }, 'The prompt exceeds the context of 32768 tokens', 'input'],
-      systemOne: [{ state: endless, questions: nouls }, /^The prompt exceeds/, ['body', 'state']],
+      decisions: [
+        { input: endless, questions },
+        /^The prompt is too long: this model's maximum context length is 32768 tokens$/,
+        'input',
+      ],
+      systemOne: [{ state: endless, questions: nouls }, /^The prompt is too long/, ['body', 'state']],
+    })
+  })
+
+  test('an item or a part of a type that there is not', async () => {
+    const types = /^Invalid '\S+type': expected one of ('(?!undefined|null)[a-z_]+'(, |$))+$/
+    await show({
+      chat: [{ messages: [user([{ type: 'nope' }])] }, types, 'messages[0].content[0].type'],
+      responses: [{ input: [{ type: 'nope' }] }, types, 'input[0].type'],
     })
   })
 

@@ -310,18 +310,18 @@ describe('a prompt fails alone', () => {
       { content: [{ type: 'image_file_id', image_file_id: { file_id: 'file-1' } }] },
       /No such File/,
     ],
-    ['it is too long', 'x'.repeat(33_000), /exceeds the context of 32768 tokens/],
+    ['it is too long', 'x'.repeat(33_000), /length is 32768 tokens/, MODEL, { code: 'context_length_exceeded' }],
     [
       'the model does not take its media',
       { content: [{ type: 'audio_url', audio_url: { url: 'https://a.b/c' } }] },
       /audio/,
       'service-mk1',
     ],
-  ])('when %s', async (_name, prompt, message, model = MODEL) => {
+  ])('when %s', async (_name, prompt, message, model = MODEL, code: { code?: string } = {}) => {
     const { results } = await answer({ model, prompts: [prompt, 'Who?'] })
     expect(results[0]).toEqual({
       prompt_index: 0,
-      error: { message: expect.stringMatching(message), type: 'invalid_request_error' },
+      error: { message: expect.stringMatching(message), type: 'invalid_request_error', ...code },
     })
     expect(results[1]!.completions![0]!.message.content).toBe('Hello there.')
   })
@@ -329,7 +329,7 @@ describe('a prompt fails alone', () => {
   test('when the requested completion does not fit after it', async () => {
     const { results } = await answer({ prompts: ['Who?', 'x'.repeat(30_000)], max_completion_tokens: 4000 })
     expect(results[0]!.completions).toHaveLength(1)
-    expect(results[1]!.error!.message).toMatch(/max_completion_tokens 4000 exceed the context of 32768/)
+    expect(results[1]!.error!.message).toMatch(/no room for max_completion_tokens 4000: .* 32768/)
   })
 
   test('when one of its images fails, without waiting for its others', async () => {
@@ -438,7 +438,7 @@ describe('the whole call fails', () => {
     const response = await server.post(PATH, fields({ context: [{ role: 'user', content: 'x'.repeat(33_000) }] }))
     expect(response.status).toBe(400)
     expect(await errorOf(response)).toMatchObject({
-      message: expect.stringMatching(/exceeds the context of 32768 tokens/),
+      message: expect.stringMatching(/maximum context length is 32768 tokens/),
       param: 'context',
     })
   })

@@ -334,7 +334,11 @@ describe('what goes wrong', () => {
     back.scripts = [refused(400, message, code)]
     const response = await server.post(CHAT, hello)
     expect(response.status).toBe(400)
-    expect(await errorOf(response)).toMatchObject({ param: 'messages', message: expect.stringMatching(/context/) })
+    expect(await errorOf(response)).toMatchObject({
+      param: 'messages',
+      code: 'context_length_exceeded',
+      message: expect.stringMatching(/prompt is too long/),
+    })
     expect(back.asked).toHaveLength(1)
   })
 

@@ -234,7 +234,7 @@ test.each([
   ['input', /one of 'input' and 'messages'/, { input: 'x', messages: [{ role: 'user', content: 'x' }] }],
   ['messages', /role 'user'/, { messages: [{ role: 'system', content: 'x' }] }],
   ['messages', /not told what/, { model: 'plain', messages: [{ role: 'system', content: 'x' }, user('eA==', 'text')] }],
-  ['input[1]', /tokens, but this model takes at most 512/, { input: ['x', LONG] }],
+  ['input[1]', /tokens, but this model's maximum context length is 512 tokens/, { input: ['x', LONG] }],
   [null, /at most 256 images/, { input: Array(257).fill({ image: 'eA==' }) }],
 ])('rejects %s: %s', async (param, message, body) => {
   const response = await server.post('/v1/embeddings', { model: 'sees', ...body })

@@ -117,6 +117,8 @@ describe('a fetch', () => {
     ['zstd', zstdCompressSync],
     ['GZIP', gzipSync],
     ['identity', (bytes: Buffer) => bytes],
+    ['aws-chunked', (bytes: Buffer) => bytes],
+    ['gzip, aws-chunked', gzipSync],
   ])('decodes %s, which was not asked for', async (encoding, compress) => {
     const body = compress(png)
     routes = {

@@ -286,7 +286,7 @@ describe.skipIf(CHROMIUM === null)('when something fails, the Studio', () => {
     await ask(page, 'word '.repeat(250))
     await page.getByText('Hello there.').waitFor()
     await ask(page, 'other '.repeat(250))
-    await page.getByText(/exceeds the context of 2048 tokens/).waitFor()
+    await page.getByText(/maximum context length is 2048 tokens/).waitFor()
     await page.getByRole('button', { name: 'Ask without the earlier turns' }).click()
     await page.getByText('Hello there.').nth(1).waitFor()
     expect(scriptErrors(studio)).toEqual([])

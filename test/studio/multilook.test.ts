@@ -185,7 +185,7 @@ describe.skipIf(CHROMIUM === null)('multilook in the Studio', () => {
     await look('Ask 2 questions')
     await figures(/1 failed/)
     expect(await answerOf(0).innerText()).toBe('Yes.')
-    expect(await row(1).locator('.row-failure').innerText()).toMatch(/exceeds the context/)
+    expect(await row(1).locator('.row-failure').innerText()).toMatch(/too long/)
     await questionField(2).fill('What colour is the star?')
     const { body } = await look('Ask it again')
     expect(body.prompts).toEqual(['What colour is the star?'])

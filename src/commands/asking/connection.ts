@@ -259,7 +259,5 @@ function findsObjects(modalities: readonly string[] = [], formats: readonly stri
 export function isAboutInput(error: unknown): boolean {
   if (!(error instanceof ServerError) || (error.status !== 400 && error.status !== 413)) return false
   // The parameter of one that is too long is that of what it is asked.
-  return /^(media|messages\[|input\[|file$|frame$)/.test(error.param ?? '') || TOO_LONG.test(error.message)
+  return /^(media|messages\[|input\[|file$|frame$)/.test(error.param ?? '') || error.code === 'context_length_exceeded'
 }
-
-const TOO_LONG = /\bexceeds? the context of\b/

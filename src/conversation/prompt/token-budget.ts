@@ -1,4 +1,5 @@
 import type { ServedModel } from '../../inference/catalog/registry.ts'
+import { contextLimit, promptProblem } from '../../inference/contract/context-length.ts'
 import type { CountOptions } from '../../inference/contract/engine.ts'
 import type { PromptPart } from '../../inference/contract/parts.ts'
 import { type ApiError, invalidRequest, say } from '../../lib/errors/errors.ts'
@@ -65,8 +66,9 @@ export async function outputBudget(
   if (wanted <= left) return wanted
   if (asked === null || clampsTokens) return left
   throw invalidRequest(
-    say`The prompt of ${promptTokens} tokens and ${[maxTokensParam]} ${asked} exceed the context of ${model.contextTokens} tokens`,
+    say`The prompt of ${promptTokens} tokens leaves no room for ${[maxTokensParam]} ${asked}: ${contextLimit(model.contextTokens)}`,
     maxTokensParam,
+    { code: 'context_length_exceeded' },
   )
 }
 
@@ -118,7 +120,5 @@ const TILE_FRAME_TOKENS = 48
 
 /** @param promptTokens infinite when the tokens were not counted. */
 export function contextExceeded(model: ServedModel, param: Param, promptTokens = Number.POSITIVE_INFINITY): ApiError {
-  const size = promptTokens === Number.POSITIVE_INFINITY ? '' : ` of ${promptTokens} tokens`
-  const verb = promptTokens === model.contextTokens ? 'fills' : 'exceeds'
-  return invalidRequest(`The prompt${size} ${verb} the context of ${model.contextTokens} tokens`, param)
+  return invalidRequest(promptProblem(promptTokens, model.contextTokens), param, { code: 'context_length_exceeded' })
 }

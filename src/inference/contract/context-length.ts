@@ -3,27 +3,23 @@
  * @param maxTokens of the completion; null for as many as are left.
  */
 export function lengthProblem(promptTokens: number, maxTokens: number | null, contextTokens: number): string | null {
-  if (promptTokens + Math.max(1, maxTokens ?? 1) <= contextTokens) return null
-  const asked =
-    maxTokens === null
-      ? `The prompt has ${promptTokens} tokens`
-      : `The prompt has ${promptTokens} tokens and ${maxTokens} were asked for the completion, ${promptTokens + maxTokens} together`
-  return `${asked}, ${window(contextTokens)}`
+  if (promptTokens >= contextTokens) return promptProblem(promptTokens, contextTokens)
+  return promptTokens + (maxTokens ?? 0) > contextTokens
+    ? `The prompt of ${promptTokens} tokens leaves no room for ${maxTokens} more: ${contextLimit(contextTokens)}`
+    : null
 }
 
-/** The same for a prompt that was not read to its end. */
-export function endlessProblem(contextTokens: number): string {
-  return `The prompt is longer, ${window(contextTokens)}`
+/** Why a prompt alone does not fit. @param tokens infinite for one that was not read to its end. */
+export function promptProblem(tokens: number, contextTokens: number): string {
+  const room = tokens === contextTokens ? ', which leave no room for a reply' : ''
+  const size = Number.isFinite(tokens) ? `it has ${tokens} tokens${room}, and ` : ''
+  return `The prompt is too long: ${size}${contextLimit(contextTokens)}`
 }
 
-/** Why a text cannot be embedded, or a pair be rated; null when it can. @param tokens infinite for one that was not read to its end. */
-export function inputProblem(tokens: number, contextTokens: number): string | null {
-  if (tokens === 0) return 'The input is empty.'
-  if (tokens <= contextTokens) return null
-  const has = Number.isFinite(tokens) ? `has ${tokens} tokens` : 'is longer'
-  return `The input ${has}, but this model takes at most ${contextTokens}.`
-}
-
-function window(contextTokens: number): string {
-  return `but this model's context window is ${contextTokens} tokens, prompt and completion together.`
+/**
+ * What such sentences end with. Agents that then shorten a conversation or ask a larger model look for these words, for
+ * "prompt is too long", or for the code `context_length_exceeded`.
+ */
+export function contextLimit(contextTokens: number): string {
+  return `this model's maximum context length is ${contextTokens} tokens`
 }

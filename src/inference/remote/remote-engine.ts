@@ -1,6 +1,6 @@
 import { type ApiError, invalidRequest, modelOverloaded, tryAgainIn } from '../../lib/errors/errors.ts'
 import { cannotRead } from '../contract/cannot-read.ts'
-import { endlessProblem, lengthProblem } from '../contract/context-length.ts'
+import { lengthProblem, promptProblem } from '../contract/context-length.ts'
 import type { CountOptions, Engine, EngineState, ModelInfo } from '../contract/engine.ts'
 import { EventQueue } from '../contract/event-queue.ts'
 import type { EngineEvent, Generation, Measurement, PromptUsage, ReadAnswer, Reading } from '../contract/generation.ts'
@@ -266,14 +266,14 @@ export class RemoteEngine<Prompt extends ReadPrompt> implements Engine {
     const { exchange, constraints, info } = this.#parts
     const params = branches.map(({ param }) => param ?? DEFAULT_PARAM)
     const [longest] = branches.filter(({ suffix }) => this.#isTooLong([...prefix, ...suffix]))
-    if (longest !== undefined) throw invalidRequest(endlessProblem(info.contextTokens), longest.param ?? DEFAULT_PARAM)
+    if (longest !== undefined) throw endless(info, longest.param)
     const prompts = await exchange.read(
       [prefix, ...branches.map(({ suffix }) => suffix)],
       [params[0] ?? DEFAULT_PARAM, ...params],
       organisation,
     )
     signal.throwIfAborted()
-    if (prompts === null) throw invalidRequest(endlessProblem(info.contextTokens), params[0] ?? DEFAULT_PARAM)
+    if (prompts === null) throw endless(info, params[0])
     const [shared, ...suffixes] = prompts
     const admitted = await Promise.all(
       branches.map(async (branch, index): Promise<AdmittedBranch<Prompt>> => {
@@ -333,5 +333,12 @@ function checkLength(
   param: string,
 ): void {
   const problem = lengthProblem(promptTokens, maxTokens, contextTokens)
-  if (problem !== null) throw invalidRequest(problem, param)
+  if (problem !== null) throw invalidRequest(problem, param, { code: 'context_length_exceeded' })
+}
+
+/** For a prompt that was not read to its end. */
+function endless({ contextTokens }: ModelInfo, param = DEFAULT_PARAM): ApiError {
+  return invalidRequest(promptProblem(Number.POSITIVE_INFINITY, contextTokens), param, {
+    code: 'context_length_exceeded',
+  })
 }

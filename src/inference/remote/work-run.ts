@@ -155,7 +155,8 @@ export class WorkRun<Prompt extends ReadPrompt> {
   #errorOf(failure: unknown, { constraint, param = 'messages' }: AdmittedBranch<Prompt>): Error {
     if (!(failure instanceof ServerFailure)) return failure as Error
     if (failure.kind === 'long') {
-      return invalidRequest('The prompt and its completion exceed the context of the servers of this model.', param)
+      const message = 'The prompt is too long: with its completion it exceeds the context of the servers of this model.'
+      return invalidRequest(message, param, { code: 'context_length_exceeded' })
     }
     if (failure.kind === 'rejected') {
       this.#parts.warn(`A conversation was rejected: ${failure.message}`)

@@ -6,6 +6,7 @@ export const ERROR_CODES = [
   'camera_unreachable',
   'conflicting_structured_output_controls',
   'conflicting_tools',
+  'context_length_exceeded',
   'disk_full',
   'duplicate_tool_name',
   'insufficient_scope',

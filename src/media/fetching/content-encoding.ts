@@ -13,6 +13,9 @@ const DECODERS: Readonly<Record<string, MakeDecoder>> = {
   zstd: () => createZstdDecompress(),
 }
 
+/** The last is how a file was uploaded: stores like S3 may keep the word with it. */
+const UNENCODED = ['', 'identity', 'aws-chunked']
+
 /** Bytes that are not what their `Content-Encoding` says, or too few. */
 export class InvalidEncoding extends Error {
   override readonly name = 'InvalidEncoding'
@@ -23,8 +26,9 @@ export class InvalidEncoding extends Error {
  * @returns null for an encoding that is unknown, and for several at once: nested, a few bytes could take minutes to decode.
  */
 export function decoderOf(contentEncoding: string): ((pieces: Pieces) => Pieces) | null {
-  const name = contentEncoding.trim().toLowerCase()
-  if (name === '' || name === 'identity') return (pieces) => pieces
+  const names = contentEncoding.split(',').map((name) => name.trim().toLowerCase())
+  const name = names.filter((one) => !UNENCODED.includes(one)).join(', ')
+  if (name === '') return (pieces) => pieces
   const make = Object.hasOwn(DECODERS, name) ? DECODERS[name]! : null
   return make && ((pieces) => decoded(pieces, name, make))
 }

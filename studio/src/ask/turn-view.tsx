@@ -2,7 +2,6 @@ import { useComputed, useSignal } from '@preact/signals'
 import { useLayoutEffect, useRef } from 'preact/hooks'
 import { FormattedText } from '../chat/formatted-text.tsx'
 import { ReplyView } from '../chat/reply-view.tsx'
-import type { Failure } from '../server/failure.ts'
 import { Button, IconButton } from '../widgets/button.tsx'
 import { CopyButton } from '../widgets/copy-button.tsx'
 import { QuestionField } from '../widgets/fields/question-field.tsx'
@@ -32,7 +31,9 @@ export function TurnView({ turn }: { readonly turn: Turn }) {
         waysOn={(failure) =>
           turns.value[0] !== turn &&
           options.value.remembers &&
-          isTooLong(failure) && <Button onClick={() => void sendAlone(turn)}>Ask without the earlier turns</Button>
+          failure.code === 'context_length_exceeded' && (
+            <Button onClick={() => void sendAlone(turn)}>Ask without the earlier turns</Button>
+          )
         }
         tools={
           <>
@@ -51,11 +52,6 @@ export function TurnView({ turn }: { readonly turn: Turn }) {
       </ReplyView>
     </article>
   )
-}
-
-/** The server has no code of its own for it. */
-function isTooLong({ status, message }: Failure): boolean {
-  return status === 400 && /exceeds? the context/.test(message)
 }
 
 function Question({ turn }: { readonly turn: Turn }) {

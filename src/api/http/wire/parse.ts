@@ -131,7 +131,7 @@ function unionReason(issue: Extract<Issue, { code: 'invalid_union' }>): string {
 }
 
 function oneOf(values: readonly unknown[]): string {
-  // Where the key may be missing, undefined is among them.
-  const quoted = values.filter((value) => value !== undefined).map((value) => `'${String(value)}'`)
+  // The options of a union whose discriminator may be left out include undefined and null.
+  const quoted = values.filter((value) => value != null).map((value) => `'${String(value)}'`)
   return quoted.length === 1 ? quoted[0]! : `one of ${quoted.join(', ')}`
 }

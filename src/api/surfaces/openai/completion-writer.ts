@@ -1,6 +1,7 @@
 import type { Compatibility } from '../../../config/compatibility.ts'
 import {
   type ChoiceEvent,
+  type FinishReason,
   ReplyCollector,
   type ReplyEvent,
   type ReplyFinish,
@@ -97,7 +98,7 @@ export class CompletionWriter implements ReplyWriter<ReplyEvent | ChoiceEvent> {
         index,
         message: { ...toMessageBody(reply), ...(isOpenAi ? { refusal: null } : {}) },
         ...(rated ? { logprobs: toLogProbs(reply.logProbs, reply.finish.places) } : none),
-        finish_reason: reply.finish.reason,
+        finish_reason: toReason(reply.finish, compatibility),
       })),
       usage: toUsage(totalUsage(this.#finishes), compatibility),
     }
@@ -144,7 +145,7 @@ class ChunkWriter {
     }
     const usage =
       this.#form.tellsUsage && this.#form.compatibility === 'contract' ? toUsage(event.usage, 'contract') : null
-    return this.#write({}, { logProbs, places: event.places, finish: event.reason, usage })
+    return this.#write({}, { logProbs, places: event.places, finish: toReason(event, this.#form.compatibility), usage })
   }
 
   /** The last chunk of all, as in OpenAI's API. */
@@ -185,9 +186,14 @@ type Choice = ChatCompletionChunkBody['choices'][number]
 /** A delta that cannot occur elsewhere in a chunk: a model's name may be any text, but has no unescaped quote. */
 const SEAM: Choice['delta'] = { content: 'delta' }
 
-/** `image_tokens` is not in the contract, whose replies have no other fields. */
+/** Some of OpenAI's clients lose a reply whose reason they do not know. The one after an interrupted thought is complete. */
+function toReason({ reason }: ReplyFinish, compatibility: Compatibility): FinishReason {
+  return compatibility === 'openai' && reason === 'interrupted' ? 'stop' : reason
+}
+
+/** `image_tokens` and `reasoning_tokens` are not in the contract, whose replies have no other fields. */
 export function toUsage(usage: Usage, compatibility: Compatibility): UsageBody {
-  const { promptTokens, completionTokens, imageTokens, audioTokens } = usage
+  const { promptTokens, completionTokens, imageTokens, audioTokens, reasoningTokens } = usage
   const details = {
     audio_tokens: audioTokens ?? 0,
     ...(compatibility === 'openai' ? { image_tokens: imageTokens } : {}),
@@ -197,5 +203,6 @@ export function toUsage(usage: Usage, compatibility: Compatibility): UsageBody {
     completion_tokens: completionTokens,
     total_tokens: promptTokens + completionTokens,
     ...(audioTokens === null && compatibility === 'contract' ? {} : { prompt_tokens_details: details }),
+    ...(compatibility === 'openai' ? { completion_tokens_details: { reasoning_tokens: reasoningTokens } } : {}),
   }
 }

@@ -167,11 +167,13 @@ describe('LocalEngine', () => {
   test('rejects what does not fit the context window, and names cost, limit and parameter', async () => {
     const long = untrusted('a b c d '.repeat(10_000))
     await expect(generate(engine, [long], [branch()])).rejects.toEqual(
-      apiError({ status: 400, type: 'invalid_request_error', param: 'messages' }),
+      apiError({ status: 400, param: 'messages', code: 'context_length_exceeded' }),
     )
     await expect(
       generate(engine, [untrusted('a')], [branch({ maxTokens: 32_768, param: 'prompts[0]' })]),
-    ).rejects.toEqual(apiError({ status: 400, param: 'prompts[0]', message: expect.stringMatching(/32769.*32768/) }))
+    ).rejects.toEqual(
+      apiError({ status: 400, param: 'prompts[0]', message: expect.stringMatching(/no room for 32768 more/) }),
+    )
     await expect(generate(engine, [], [branch()])).rejects.toEqual(apiError({ status: 400 }))
   })
 

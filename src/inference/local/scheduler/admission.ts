@@ -1,4 +1,5 @@
-import { endlessProblem, lengthProblem } from '../../contract/context-length.ts'
+import type { ErrorCode } from '../../../lib/errors/error-codes.ts'
+import { lengthProblem, promptProblem } from '../../contract/context-length.ts'
 import type { PromptUsage } from '../../contract/generation.ts'
 import type { Sampling, Thought, Work } from '../../contract/work.ts'
 import { FailureError } from '../failure.ts'
@@ -151,16 +152,16 @@ export function checkLength(
   param: string,
 ): void {
   const message = lengthProblem(promptTokens, maxTokens, contextTokens)
-  if (message !== null) throw invalid(message, param)
+  if (message !== null) throw invalid(message, param, 'context_length_exceeded')
 }
 
 /** For a prompt whose tokenisation stopped early because it is too long. */
 export function contextExceeded(contextTokens: number, param = DEFAULT_PARAM): FailureError {
-  return invalid(endlessProblem(contextTokens), param)
+  return invalid(promptProblem(Number.POSITIVE_INFINITY, contextTokens), param, 'context_length_exceeded')
 }
 
-export function invalid(message: string, param: string): FailureError {
-  return new FailureError({ kind: 'invalid', message, param })
+export function invalid(message: string, param: string, code: ErrorCode | null = null): FailureError {
+  return new FailureError({ kind: 'invalid', message, param, code })
 }
 
 /** Splits off the last token. @throws FailureError when the prompt ends with media. */

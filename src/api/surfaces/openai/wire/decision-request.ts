@@ -38,7 +38,7 @@ const json = requests.strictObject('DecisionJson', {
 const part = requests.union('DecisionPart', 'type', [text, image, json, ...userPart.options])
 const parts = z.array(part).min(1).max(MOST_PARTS)
 const texts = z.array(text).min(1).max(MOST_PARTS)
-const message = z.literal('message').optional()
+const message = z.literal('message').nullish()
 
 const messageOf = <Role extends string, Parts extends z.ZodType>(id: string, role: Role, parts: Parts) =>
   requests.strictObject(id, { type: message, role: z.literal(role), content: z.union([z.string(), parts]) })

@@ -169,26 +169,33 @@ const calledFunction = requests.object('CalledFunction', {
 
 const toolCall = requests.object('ToolCall', {
   id: z.string().min(1),
-  type: z.literal('function').default('function'),
+  type: z.literal('function').nullish(),
   function: calledFunction,
 })
 
 export const system = requests.object('SystemMessage', { role: z.literal('system'), content: texts })
 const developer = requests.object('DeveloperMessage', { role: z.literal('developer'), content: texts })
 const user = requests.object('UserMessage', { role: z.literal('user'), content: z.union([z.string(), userParts]) })
+/** OpenAI's models refuse in a field of its own. To a model it is text like any other. */
+const refusalPart = requests
+  .object('RefusalPart', { type: z.literal('refusal'), refusal: z.string() })
+  .transform(({ refusal }) => ({ type: 'text' as const, text: refusal }))
+const earlierPart = requests.union('AssistantPart', 'type', [textPart, refusalPart])
 const assistant = z
   .object({
     role: z.literal('assistant'),
-    content: texts.nullish(),
+    content: z.union([z.string(), z.array(earlierPart).min(1).max(MOST_PARTS)]).nullish(),
+    refusal: z.string().nullish(),
     reasoning_content: z.string().nullish(),
     tool_calls: z.array(toolCall).max(MOST_CALLS).nullish(),
   })
-  .superRefine(({ content, reasoning_content: reasoning, tool_calls: calls }, context) => {
-    if ((content ?? reasoning ?? null) !== null || (calls ?? []).length > 0) return
+  .superRefine(({ content, refusal, reasoning_content: reasoning, tool_calls: calls }, context) => {
+    if ((content ?? refusal ?? reasoning ?? null) !== null || (calls ?? []).length > 0) return
     const message = 'an assistant message needs content, reasoning_content or tool_calls'
     context.addIssue({ code: 'custom', path: ['content'], message })
   })
   .register(requestSchemas, { id: 'AssistantMessage' })
+  .transform(({ refusal, ...turn }) => ({ ...turn, content: turn.content ?? refusal }))
 const tool = requests.object('ToolMessage', {
   role: z.literal('tool'),
   tool_call_id: z.string().min(1),

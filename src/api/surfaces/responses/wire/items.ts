@@ -52,7 +52,7 @@ const item = {
   id: z.string().nullish(),
   status: z.enum(['in_progress', 'completed', 'incomplete']).nullish(),
 }
-const message = { type: z.literal('message').optional(), ...item }
+const message = { type: z.literal('message').nullish(), ...item }
 
 const messageOf = <Role extends string, Parts extends z.ZodType>(id: string, role: Role, parts: Parts) =>
   requests.object(id, { ...message, role: z.literal(role), content: z.union([z.string(), parts]) })

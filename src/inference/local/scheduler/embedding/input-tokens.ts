@@ -1,4 +1,4 @@
-import { inputProblem } from '../../../contract/context-length.ts'
+import { contextLimit } from '../../../contract/context-length.ts'
 import type { PromptPart, TextPart } from '../../../contract/parts.ts'
 import type { EmbedContent, EmbedInput, RankedPair } from '../../../contract/work.ts'
 import type { FailureError } from '../../failure.ts'
@@ -65,10 +65,10 @@ export class InputTokens {
    */
   async of(input: EmbedInput, terms: InputTerms): Promise<TokenisedPrompt> {
     const prompt = closedOnce(await this.#read(input, terms))
-    const problem = inputProblem(prompt.tokens, this.#contextTokens)
-    if (problem === null) return prompt
+    if (prompt.tokens > 0 && prompt.tokens <= this.#contextTokens) return prompt
     prompt.close()
-    throw invalid(problem, input.param)
+    if (prompt.tokens === 0) throw invalid('The input is empty.', input.param)
+    throw tooLong(prompt.tokens, this.#contextTokens, input.param)
   }
 
   async #read({ content, param, instruction }: EmbedInput, terms: InputTerms): Promise<TokenisedPrompt> {
@@ -198,8 +198,10 @@ export class InputTokens {
   }
 }
 
-function tooLong(tokens: number, most: number, param: string): FailureError {
-  return invalid(inputProblem(tokens, most)!, param)
+/** @param tokens infinite for an input that was not read to its end. */
+function tooLong(tokens: number, contextTokens: number, param: string): FailureError {
+  const has = Number.isFinite(tokens) ? `has ${tokens} tokens` : 'is longer'
+  return invalid(`The input ${has}, but ${contextLimit(contextTokens)}.`, param, 'context_length_exceeded')
 }
 
 function isTokens(content: EmbedInput['content']): content is readonly number[] {

@@ -291,7 +291,7 @@ describe('a read', () => {
   })
 
   test.each<[string, ReadQuestion, RegExp]>([
-    ['a prompt that is too long', ask('word '.repeat(40_000), 'Yes'), /context window/],
+    ['a prompt that is too long', ask('word '.repeat(40_000), 'Yes'), /context length/],
     ['a reply that is too long', ask('Hello', 'word '.repeat(2000)), /at most/],
     ['a reply without tokens', ask('Hello', 'Yes', ''), /no tokens/],
   ])('names the question with %s', async (_, question, message) => {
