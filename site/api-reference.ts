@@ -234,7 +234,7 @@ function anchor(method: string, path: string): string {
 }
 
 function code(value: unknown): string {
-  return `\`${typeof value === 'string' ? value : JSON.stringify(value)}\``
+  return `\`${typeof value === 'string' && value !== '' ? value : JSON.stringify(value)}\``
 }
 
 /** Text of a table's cell, in which nothing is a tag of HTML or a placeholder of Vue. */

@@ -152,17 +152,8 @@ function endWithReader(): void {
 }
 
 function fail(error: unknown): never {
-  process.stderr.write(`lookout: ${forTerminal(describe(error))}\n`)
+  process.stderr.write(`lookout: ${forTerminal(error instanceof Error ? error.message : String(error))}\n`)
   process.exit(1)
-}
-
-function describe(error: unknown): string {
-  if (!(error instanceof Error)) return String(error)
-  if ('code' in error && error.code === 'EADDRINUSE' && 'port' in error) {
-    return `port ${error.port} is in use; set LOOKOUT_PORT to another one, or to 0 for any`
-  }
-  if ('code' in error && error.code === 'EADDRNOTAVAIL') return 'LOOKOUT_HOST is not an address of this machine'
-  return error.message
 }
 
 await main(process.argv.slice(2)).catch(fail)

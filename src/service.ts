@@ -15,7 +15,7 @@ import { serveMetrics } from './metrics/metrics-server.ts'
 import type { ModelCard } from './models/card.ts'
 import type { MachineSpeed } from './models/machine-speed.ts'
 import { warmUpReader } from './models/read/model-reader.ts'
-import { probeAddresses, urlOf, warnIfOpen } from './service/addresses.ts'
+import { failToListen, probeAddresses, urlOf, warnIfBlocked, warnIfOpen } from './service/addresses.ts'
 import { openApiParts } from './service/api-parts.ts'
 import { loadCode, type Media, openCameras, openMedia, openMetrics } from './service/late-code.ts'
 import { startModels } from './service/starting-models.ts'
@@ -176,14 +176,20 @@ export class Service {
       looker?.close()
       await tracing?.close(Math.min(Math.max(end - performance.now(), LEAST_FLUSH_MS), MOST_FLUSH_MS))
     })
-    await app.listen({ host: config.host, port: config.port })
+    const { keepFirstKey } = parts
+    // A key that is kept is there as soon as the server answers: scripts wait for that. One that is only shown would be lost if
+    // the server could not listen.
+    const keptKey = keepFirstKey ? await state.createFirstKey(keepFirstKey) : null
+    await app.listen({ host: config.host, port: config.port }).catch(failToListen(config.port))
+    const shownKey = keepFirstKey ? null : await state.createFirstKey(async () => {})
+    const apiKey = config.apiKey ?? keptKey ?? shownKey
     runner?.start()
     watchRunner?.start()
     examinations.resume().catch((error: Error) => logger.warn(`Cannot examine models: ${error.message}`))
     const address = app.server.address() as AddressInfo
     warnIfOpen(address, logger)
+    warnIfBlocked(address, logger)
     const url = urlOf(address)
-    const apiKey = config.apiKey ?? (await state.createFirstKey(parts.keepFirstKey ?? (async () => {})))
     const about = {
       ...{ url, apiKey, models, studioKey: state.studioKey },
       metricsUrl: scraped && `${urlOf(scraped.address)}/metrics`,

@@ -16,6 +16,8 @@ import { createTestDatabase, findRedis, through } from './support/services.ts'
 /** Two servers share PostgreSQL, an S3 store and Redis. The connections to each of them can be cut. */
 const postgres = await createTestDatabase()
 const redis = await findRedis()
+/** The test's own connections to the database, as it names them. */
+const OPERATOR = 'operator'
 const missing = [postgres === null && 'PostgreSQL', redis === null && 'Redis'].filter(Boolean).join(' and ')
 const title =
   missing === '' ? 'on PostgreSQL, S3 and Redis' : `on PostgreSQL, S3 and Redis (${missing} not running here)`
@@ -42,7 +44,9 @@ describe.skipIf(missing !== '')(title, () => {
       LOOKOUT_RATE_LIMITS: 'on',
     }
     servers = await Promise.all([startTestServer({ environment }), startTestServer({ environment })])
-    const database = await Database.open({ url: postgres!.url, directory: '', cacheDirectory: '' })
+    const url = new URL(postgres!.url)
+    url.searchParams.set('application_name', OPERATOR)
+    const database = await Database.open({ url: url.href, directory: '', cacheDirectory: '' })
     accounts = { database, accounts: new Accounts(database) }
   })
   afterAll(async () => {
@@ -178,9 +182,11 @@ describe.skipIf(missing !== '')(title, () => {
     const admin = new pg.Client(new URL('/postgres', postgres!.url).href)
     await admin.connect()
     onTestFinished(() => admin.end())
+    const ofServers = 'from pg_stat_activity where datname = $1 and application_name <> $2'
     const change = async (how: string) => {
       await admin.query(`alter database ${name} ${how}`)
-      await admin.query('select pg_terminate_backend(pid) from pg_stat_activity where datname = $1', [name])
+      // Only what connects from now on finds the change. It waits until they have ended.
+      await admin.query(`select pg_terminate_backend(pid, 60000) ${ofServers}`, [name, OPERATOR])
     }
     const key = await newKey()
     const filename = `${randomBytes(8).toString('hex')}.png`
@@ -188,6 +194,7 @@ describe.skipIf(missing !== '')(title, () => {
     const before = complaints()
     expect((await upload(0, key, png)).status).toBe(200)
     await change(refuse)
+    let trace: string | null
     try {
       // A connection that has just been ended is replaced at the next request.
       await expect
@@ -197,16 +204,17 @@ describe.skipIf(missing !== '')(title, () => {
       const body = JSON.stringify({ model: 'service-mk1.5', messages: [{ role: 'user', content: 'Hi' }] })
       const chat = await fetch(`${servers[0]!.url}/v1/chat/completions`, { method: 'POST', headers, body })
       expect(chat.status).toBe(200)
+      trace = chat.headers.get('x-trace-id')
       await expect.poll(complaints).toBeGreaterThan(before)
       expect(servers[0]!.logs.join('')).not.toContain(filename)
-      await change(allow)
-      const { sql } = await import('drizzle-orm')
-      const query = sql`select 1 from usage where trace_id = ${chat.headers.get('x-trace-id')}`
-      const written = () => accounts.database.execute(query).catch(() => [])
-      await expect.poll(async () => (await written()).length).toBe(1)
     } finally {
       await change(allow)
     }
+    const { sql } = await import('drizzle-orm')
+    const query = sql`select 1 from usage where trace_id = ${trace}`
+    await expect.poll(async () => (await accounts.database.execute(query)).length).toBe(1)
+    // The next test finds a server that has noticed which of its connections ended.
+    await expect.poll(async () => (await upload(0, key, png)).status).toBe(200)
   })
 
   test('the next start removes objects without a record, and keeps the others', async () => {
@@ -282,6 +290,48 @@ async function oldBucket(): Promise<OldStore> {
     },
   }
 }
+
+test('a bucket that falls silent or breaks off is a 503, and a client that pauses is not cut off', async () => {
+  const UNAVAILABLE = 'The file store is not responding; try again later'
+  const s3 = await S3Server.start()
+  onTestFinished(() => s3.close())
+  const environment = { LOOKOUT_BLOBS: `s3://slow?endpoint=http://127.0.0.1:${s3.port}&silence=3` }
+  const server = await startTestServer({ environment })
+  onTestFinished(() => server.close())
+  const headers = { authorization: `Bearer ${KEY}` }
+  const shapes = await openAsBlob(new URL('../docs/pictures/shapes.png', import.meta.url))
+  const upload = (file: Blob = shapes) => {
+    const body = new FormData()
+    body.append('file', file, 'a.png')
+    body.append('purpose', 'vision')
+    return fetch(`${server.url}/v1/files`, { method: 'POST', headers, body })
+  }
+  const { id } = await jsonOf<{ id: string }>(await upload())
+  // More than the buffers on the way hold.
+  const large = new Blob([shapes, Buffer.alloc(40 * 2 ** 20)])
+  const { id: largeId } = await jsonOf<{ id: string }>(await upload(large))
+  const content = (file = id) => fetch(`${server.url}/v1/files/${file}/content`, { headers })
+  const paused = await content(largeId)
+  s3.isSilent = true
+  for (const response of await Promise.all([upload(), content()])) {
+    expect(response.status).toBe(503)
+    expect((await errorOf(response)).message).toBe(UNAVAILABLE)
+  }
+  s3.isSilent = false
+  const image = { type: 'image_file_id', image_file_id: { file_id: id } }
+  for (const how of ['closes', 'falls silent'] as const) {
+    s3.breaksOff = how
+    const chat = await server.post('/v1/chat/completions', {
+      model: 'service-mk1.5',
+      messages: [{ role: 'user', content: [image] }],
+    })
+    expect([chat.status, (await errorOf(chat)).message]).toEqual([503, UNAVAILABLE])
+  }
+  s3.breaksOff = 'no'
+  // Its client has read nothing for longer than the store was silent.
+  expect((await paused.arrayBuffer()).byteLength).toBe(large.size)
+  expect([(await upload()).status, (await content()).status]).toEqual([200, 200])
+})
 
 describe.each([
   ['a folder', oldFolder],

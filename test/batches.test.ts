@@ -48,17 +48,18 @@ async function asked(count: number, since: number): Promise<void> {
 describe('a batch', () => {
   test('runs each line and gives the responses as a file', async () => {
     const lines = chatLines(20)
-    const started = await client.start(lines, { metadata: { night: 'first' } } as object)
+    const metadata = JSON.parse('{"night": "first", "__proto__": "kept"}')
+    const started = await client.start(lines, { metadata } as object)
     expect(started).toMatchObject({
       object: 'batch',
       status: 'validating',
       endpoint: CHAT,
       completion_window: '24h',
-      metadata: { night: 'first' },
       errors: null,
       output_file_id: null,
       request_counts: { total: 0, completed: 0, failed: 0 },
     })
+    expect(JSON.stringify(started.metadata)).toBe(JSON.stringify(metadata))
     const ended = await client.ended(started.id)
     expect(ended).toMatchObject({ status: 'completed', request_counts: { total: 20, completed: 20, failed: 0 } })
     expect(ended.completed_at).toBeGreaterThanOrEqual(ended.in_progress_at!)
@@ -364,9 +365,10 @@ describe('a batch', () => {
     ['metadata that are no texts', { metadata: { a: 1 } }, 'metadata.a'],
     ['metadata with a zero byte', { metadata: { a: 'x\0' } }, 'metadata.a'],
     ['metadata with half a character', { metadata: { a: '\ud800' } }, 'metadata.a'],
-    ['a name of metadata with a zero byte', { metadata: { 'a\0': 'x' } }, /^metadata/],
+    ['a name of metadata with a zero byte', { metadata: { 'a\0': 'x' } }, /^metadata/, /NUL/],
+    ['a long name of metadata', { metadata: { ['a'.repeat(65)]: 'x' } }, /^metadata/, /at most 64 characters/],
     ['an output that ends too soon', { output_expires_after: { anchor: 'created_at', seconds: 1 } }, /^output_exp/],
-  ])('with %s is refused', async (_name, fields, param) => {
+  ])('with %s is refused', async (_name, fields, param, message = /./) => {
     const input_file_id = await client.upload(chatLines(1))
     const response = await server.post('/v1/batches', {
       input_file_id,
@@ -375,8 +377,9 @@ describe('a batch', () => {
       ...fields,
     })
     expect(response.status).toBe(400)
-    const { error } = await jsonOf<{ error: { param: string } }>(response)
+    const { error } = await jsonOf<{ error: { param: string; message: string } }>(response)
     expect(error.param).toEqual(param instanceof RegExp ? expect.stringMatching(param) : param)
+    expect(error.message).toMatch(message)
   })
 
   test('takes no picture for its input, and no input for a picture', async () => {

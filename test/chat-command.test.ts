@@ -356,7 +356,7 @@ describe('chat with a server', () => {
     expect(promptOf(server.engine.works.at(-1)!)).toMatch(/[^*]\*\*[^*]/)
     expect(JSON.parse(some.stdout).annotations).toEqual([{ ...found, page: 1 }])
     const none = await chat([report, 'Hi', '--page', '4'])
-    expect(none.stderr).toContain(`${report}: messages[0].content[0].file.pages names page 4, but the document has 3`)
+    expect(none.stderr).toContain(`${report}: page names page 4, but the document has 3`)
     expect((await chat([SHAPES, 'Hi', '--page', '1-2'])).stderr).toContain('--page takes one number')
   })
 

@@ -1,15 +1,17 @@
-import { execFile } from 'node:child_process'
+import { execFile, spawnSync } from 'node:child_process'
 import { once } from 'node:events'
-import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { chmod, chown, lstat, mkdir, mkdtemp, readdir, rm, writeFile } from 'node:fs/promises'
 import { type AddressInfo, createServer } from 'node:net'
 import { tmpdir } from 'node:os'
-import { join } from 'node:path'
+import { dirname, join, resolve } from 'node:path'
 import { eq } from 'drizzle-orm'
 import { afterAll, beforeAll, describe, expect, inject, onTestFinished, test } from 'vitest'
+import { socketPath } from '../src/storage/embedded/address.ts'
 import * as tables from '../src/storage/schema.ts'
 import { TestAccounts } from './support/accounts.ts'
 import { bareEnvironment } from './support/command-line.ts'
 import { FakeEngine } from './support/fake-engine.ts'
+import { freePort } from './support/free-port.ts'
 import { startTestServer, type TestServer } from './support/server.ts'
 
 /** The commands, beside a running server. */
@@ -178,6 +180,130 @@ test('a database that does not open says why in one line', async () => {
   const { code, stderr } = await lookoutIn({ LOOKOUT_DATA_DIR: place, DATABASE_URL: '' }, 'keys', 'list')
   expect(code).toBe(1)
   expect(stderr).toMatch(/^lookout: The database in \S+ does not open: ENOTDIR: a file is where a folder should be\n$/)
+})
+
+/** Another user, who reads this repository and temporary files; only root can become one. */
+const OTHER = { uid: 65_534, gid: 65_534 }
+const isRoot = process.getuid?.() === 0
+const reach = ['-r', resolve('package.json'), '-a', '-x', process.execPath, '-a', '-x', tmpdir()]
+const canBeOther = isRoot && spawnSync('test', reach, OTHER).status === 0
+
+test.skipIf(!canBeOther)('commands of root leave the database to the user whose folder it is in', async () => {
+  const place = await mkdtemp(join(tmpdir(), 'lookout-commands-'))
+  onTestFinished(() => rm(place, { recursive: true, force: true, maxRetries: 5 }))
+  // Root's, where anyone can read: its empty database is closed to the other user all the same.
+  const cache = await mkdtemp(join(tmpdir(), 'lookout-commands-'))
+  onTestFinished(() => rm(cache, { recursive: true, force: true, maxRetries: 5 }))
+  await chmod(cache, 0o755)
+  const environment = { LOOKOUT_CACHE_DIR: cache, DATABASE_URL: '' }
+  const own = await lookoutIn({ ...environment, LOOKOUT_DATA_DIR: join(cache, 'data') }, 'orgs', 'list')
+  expect(own).toMatchObject({ code: 0, stderr: '' })
+  expect(await readdir(cache)).toContain('empty-database-1')
+  await chown(place, OTHER.uid, OTHER.gid)
+  const made = await lookoutIn({ ...environment, LOOKOUT_DATA_DIR: place }, 'orgs', 'create', 'acme')
+  expect(made).toMatchObject({ code: 0, stderr: '' })
+  const files = await readdir(place, { recursive: true })
+  expect(files).toContain(join('database', 'pgdata'))
+  const owners = await Promise.all(files.map(async (file) => (await lstat(join(place, file)).catch(() => OTHER)).uid))
+  expect(new Set(owners)).toEqual(new Set([OTHER.uid]))
+})
+
+test.skipIf(!isRoot)("root opens a database in another user's folder that this user could not open", async () => {
+  // Only root has a way through the parent.
+  const parent = await mkdtemp(join(tmpdir(), 'lookout-commands-'))
+  onTestFinished(() => rm(parent, { recursive: true, force: true, maxRetries: 5 }))
+  const place = join(parent, 'data')
+  await mkdir(place)
+  await chown(place, OTHER.uid, OTHER.gid)
+  const environment = { LOOKOUT_DATA_DIR: place, DATABASE_URL: '' }
+  expect(await lookoutIn(environment, 'orgs', 'create', 'acme')).toMatchObject({ code: 0, stderr: '' })
+  // The files in it are root's, as earlier versions left them.
+  await chmod(parent, 0o755)
+  await chown(join(place, 'database'), OTHER.uid, OTHER.gid)
+  expect(await lookoutIn(environment, 'orgs', 'list')).toMatchObject({
+    code: 0,
+    stdout: expect.stringContaining('acme'),
+    stderr: '',
+  })
+})
+
+test.skipIf(!isRoot)('a socket that another user offers among temporary files is not the database', async () => {
+  const place = await mkdtemp(join(tmpdir(), 'lookout-commands-'))
+  const data = join(place, 'long'.repeat(25))
+  const folder = dirname(socketPath(join(data, 'database')))
+  onTestFinished(async () => {
+    for (const each of [place, folder]) await rm(each, { recursive: true, force: true })
+  })
+  await mkdir(folder)
+  await chown(folder, OTHER.uid, OTHER.gid)
+  const environment = { LOOKOUT_DATA_DIR: data, DATABASE_URL: '', TMPDIR: tmpdir() }
+  expect(await lookoutIn(environment, 'orgs', 'list')).toMatchObject({
+    code: 1,
+    stderr: expect.stringContaining(`${folder}, the folder of its socket, belongs to another user`),
+  })
+})
+
+test('a port that fetch does not call is served with a warning, and `health` finds it', async () => {
+  let started: TestServer | null = null
+  // Another program may have one of them.
+  for (const port of [10_080, 6697, 6679, 6669, 6668, 6667, 6666, 6665]) {
+    started ??= await startTestServer({ environment: { LOOKOUT_PORT: String(port) } }).catch((error: Error) => {
+      if (!error.message.includes('in use')) throw error
+      return null
+    })
+  }
+  onTestFinished(() => started!.close())
+  const { port } = new URL(started!.url)
+  expect(started!.logs.join('')).toContain(`refuse to call port ${port}; set LOOKOUT_PORT to another one`)
+  expect(await lookoutIn({ LOOKOUT_PORT: port }, 'health')).toEqual({
+    code: 0,
+    stdout: `${started!.url}/readyz is ready\n`,
+    stderr: '',
+  })
+  expect(await lookoutIn({ LOOKOUT_PORT: String(await freePort()) }, 'health')).toMatchObject({
+    code: 1,
+    stderr: expect.stringMatching(/^lookout: no answer from \S+\/readyz: [^\n]*ECONNREFUSED/),
+  })
+})
+
+test('a first key that is only shown is not made where the server cannot listen', async () => {
+  const taken = createServer()
+  onTestFinished(() => new Promise((resolve) => void taken.close(() => resolve())))
+  const place = await mkdtemp(join(tmpdir(), 'lookout-commands-'))
+  onTestFinished(() => rm(place, { recursive: true, force: true, maxRetries: 5 }))
+  const port = await freePort()
+  const environment = { LOOKOUT_API_KEY: '', DATABASE_URL: '', LOOKOUT_DATA_DIR: place }
+  const start = startTestServer({
+    environment: { ...environment, LOOKOUT_PORT: String(port) },
+    // The port was free when the server began to start.
+    startEngine: async () => {
+      taken.listen(port, '127.0.0.1')
+      await once(taken, 'listening')
+      return new FakeEngine()
+    },
+  })
+  await expect(start).rejects.toThrow(`port ${port} is in use; set LOOKOUT_PORT to another one`)
+  const started = await startTestServer({ environment })
+  onTestFinished(() => started.close())
+  expect(started.service.apiKey).not.toBeNull()
+})
+
+test('the first key is kept before the server answers', async () => {
+  const port = await freePort()
+  const answers: boolean[] = []
+  const started = await startTestServer({
+    environment: { LOOKOUT_API_KEY: '', DATABASE_URL: '', LOOKOUT_PORT: String(port) },
+    keepFirstKey: async () => {
+      answers.push(
+        await fetch(`http://127.0.0.1:${port}/healthz`).then(
+          () => true,
+          () => false,
+        ),
+      )
+    },
+  })
+  onTestFinished(() => started.close())
+  expect(answers).toEqual([false])
 })
 
 test('a metrics port that is taken is said before a model is loaded', async () => {

@@ -344,7 +344,7 @@ test('without the fields a reply has no others, and a header says that the pictu
   )
   expect(Object.keys(await jsonOf(response))).toEqual(['detections', 'finish_reason'])
   const note = response.headers.get('x-lookout-note')
-  expect(note).toMatch(/^The model sees the picture shrunk 7\.8 times .* config\.tiles/)
+  expect(note).toMatch(/^The model sees the picture shrunk 7\.8 times .*; tiles show it more/)
   expect(server.logs.some((line) => line.includes(note!) && line.includes('"level":30'))).toBe(true)
   const small = { media: { type: 'image', image_url: await drawn({ width: 1600, height: 1200 }) } }
   expect((await server.post(PATH, body(null, small))).headers.has('x-lookout-note')).toBe(false)

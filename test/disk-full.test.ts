@@ -6,6 +6,7 @@ import { Database } from '../src/storage/database.ts'
 import { BatchClient, CHAT, chatLines } from './support/batches.ts'
 import { encodeCameraVideo, plainImage } from './support/camera-video.ts'
 import { changedCard } from './support/changed-card.ts'
+import { outcomeOf, startLookout } from './support/command-line.ts'
 import { RtspCamera } from './support/rtsp-camera.ts'
 import { errorOf, jsonOf, KEY, startTestServer, type TestServer } from './support/server.ts'
 import { fill, mountSmallDisk, unmount } from './support/small-disk.ts'
@@ -89,6 +90,15 @@ describe.skipIf(mounted === null)(title, () => {
       .poll(() => countOf(join(directory, 'data'), "usage where endpoint = 'chat' and status = 200"))
       .toBe(chats)
   })
+})
+
+test.skipIf(mounted === null)(`a new database says that it is ${title}`, async () => {
+  const junk = join(mounted!, 'junk-of-start')
+  onTestFinished(() => rm(junk, { force: true }))
+  await fill(junk)
+  const { code, stderr } = await outcomeOf(startLookout(['orgs', 'list'], { LOOKOUT_DATA_DIR: join(mounted!, 'late') }))
+  expect(code).toBe(1)
+  expect(stderr).toMatch(/^lookout: The database in \S+ does not open: [^\n]+; its disk is full\n$/)
 })
 
 /** A server whose watches ask a question that the test answers. */

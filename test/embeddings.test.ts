@@ -480,6 +480,7 @@ describe('on OpenAI-compatible servers, as vLLM has them', () => {
     await write('front-mean', server.url, 'bert-mean', {})
     await write('front-rank', server.url, 'bert-rank', { capabilities: ['rerank'] })
     await write('scripted', behind.url, 'm', {})
+    await write('leaving', behind.url, 'm', {})
     front = await startTestServer({ startEngine, environment: { LOOKOUT_MODELS: cards } })
   })
   afterAll(async () => {
@@ -497,6 +498,14 @@ describe('on OpenAI-compatible servers, as vLLM has them', () => {
     expect(told.usage).toEqual(own.usage)
     for (const [index, { embedding }] of told.data.entries())
       expect(largestDifference(embedding, own.data[index]!.embedding)).toBeLessThan(ROUNDING)
+  })
+
+  test('vectors that a server leaves longer have length 1', async () => {
+    behind.scripts = [{ body: { data: [{ index: 0, embedding: [3, 4] }] } }]
+    const told = await jsonOf<List>(await front.post('/v1/embeddings', { model: 'scripted', input: ['x'] }))
+    expect(told.data.map(({ embedding }) => Array.from(embedding, (value) => value.toFixed(3)))).toEqual([
+      ['0.600', '0.800'],
+    ])
   })
 
   test('scores are those of the servers', async () => {
@@ -523,11 +532,38 @@ describe('on OpenAI-compatible servers, as vLLM has them', () => {
     })
   })
 
+  test('an input that llama-server refuses with a 500 is named, too', async () => {
+    behind.scripts = [
+      {
+        status: 500,
+        body: { error: { message: 'input (600 tokens) is too large to process. increase the physical…' } },
+      },
+    ]
+    const response = await front.post('/v1/embeddings', { model: 'scripted', input: ['x'] })
+    expect([response.status, (await errorOf(response)).param]).toEqual([400, 'input[0]'])
+  })
+
+  test('a server that is lost while it is asked is not waited for', async () => {
+    behind.health = 200
+    behind.scripts = [{ end: 'silence' }]
+    behind.asked.length = 0
+    const asking = front.post('/v1/embeddings', { model: 'leaving', input: ['x'] })
+    await expect.poll(() => behind.asked.length).toBe(1)
+    behind.health = 503
+    const response = await asking
+    expect(response.status).toBe(503)
+    expect(await errorOf(response)).toMatchObject({ message: expect.stringMatching(/No server/) })
+    behind.health = 404
+  })
+
   test.each([
     ['has failed', { status: 500, body: { error: { message: 'broken' } } }],
     ['is overloaded', { status: 503, body: { error: { message: 'later' } } }],
+    ['wants another key', { status: 403, body: { error: { message: 'no' } } }],
+    ['wants to be paid', { status: 402, body: { error: { message: 'no' } } }],
+    ['breaks off its answer', { chunks: ['{"data":['], end: 'cut' }],
     ['answers with fewer vectors', { body: { data: [{ index: 1, embedding: [1] }] } }],
-  ])('a server that %s is asked twice, and then the client waits', async (_, script) => {
+  ] as const)('a server that %s is asked twice, and then the client waits', async (_, script) => {
     behind.scripts = [script]
     behind.asked.length = 0
     const response = await front.post('/v1/embeddings', { model: 'scripted', input: ['x', 'y'] })

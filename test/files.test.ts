@@ -220,6 +220,15 @@ describe('a file', () => {
     }
     expect(await part('bytes=0-9', { 'if-range': `"${id}"` })).toMatchObject({ status: 206 })
     expect(await part('bytes=0-9', { 'if-range': '"other"' })).toMatchObject({ status: 200 })
+    for (const [known, status] of [
+      [`"${id}"`, 304],
+      [`"other", W/"${id}"`, 304],
+      ['*', 304],
+      ['"other"', 200],
+    ] as const) {
+      const again = await part('bytes=1-', { 'if-none-match': known, 'if-range': '"other"' })
+      expect([again.status, again.bytes.length]).toEqual([status, status === 200 ? png.length : 0])
+    }
     const head = await call(`/v1/files/${id}/content`, { method: 'HEAD' })
     expect(head.status).toBe(200)
     expect(head.headers.get('content-length')).toBe(String(png.length))

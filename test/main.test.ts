@@ -3,7 +3,7 @@ import { once } from 'node:events'
 import { readFileSync } from 'node:fs'
 import { lstat, mkdir, mkdtemp, readdir, readFile, rm, symlink, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
-import { join } from 'node:path'
+import { join, resolve } from 'node:path'
 import { text } from 'node:stream/consumers'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { SETTINGS } from '../src/config/settings.ts'
@@ -26,13 +26,20 @@ afterAll(async () => {
 const started: ChildProcess[] = []
 
 describe('the command line', () => {
-  test.each([
+  test.each<[string[], Record<string, string>, number, RegExp, string]>([
     [['--version'], {}, 0, /^\d+\.\d+\.\d+\n$/, ''],
     [['--help'], {}, 0, /LOOKOUT_PORT/, ''],
     [['toString'], {}, 1, /^$/, "lookout: unknown command 'toString'; see --help\n"],
     [['serve', '--fast'], {}, 1, /^$/, "lookout: Unknown option '--fast'; see --help\n"],
     [['fly'], {}, 1, /^$/, "lookout: unknown command 'fly'; see --help\n"],
     [['serve'], { LOOKOUT_PORT: 'x' }, 1, /^$/, 'lookout: LOOKOUT_PORT: expected a port number\n'],
+    [
+      ['serve'],
+      { LOOKOUT_HOST: 'no.invalid', LOOKOUT_PORT: '0' },
+      1,
+      /^$/,
+      expect.stringMatching(/^lookout: LOOKOUT_HOST and LOOKOUT_PORT: [^\n]+ no\.invalid\n$/),
+    ],
   ])('%s %o', async (args, environment, code, stdout, stderr) => {
     const run = await outcome(start(args, environment))
     expect(run).toEqual({ code, stdout: expect.stringMatching(stdout), stderr })
@@ -57,6 +64,19 @@ describe('the command line', () => {
       start(['config', 'check', '--json'], { LOOKOUT_API_KEY: 'lk-secret', LOOKOUT_SECRET: 'hidden'.repeat(6) }),
     )
     expect(JSON.parse(asJson.stdout)).toMatchObject({ port: 8080, apiKey: '***', secret: '***' })
+  })
+
+  test('~ is the home folder, in variables and in the file', async () => {
+    const home = await mkdtemp(join(directory, 'home-'))
+    await symlink(resolve('models/lookout-nano'), join(home, 'nano'))
+    await writeFile(join(home, 'settings.yaml'), 'blobs: ~/blobs\nmodel_card: ~/nano\nmodels: [~/nano]\n')
+    const environment = { HOME: home, LOOKOUT_DATA_DIR: '~/data', LOOKOUT_CONFIG: join(home, 'settings.yaml') }
+    const { stdout } = await outcome(start(['config', 'check', '--json'], environment))
+    expect(JSON.parse(stdout)).toMatchObject({
+      dataDirectory: join(home, 'data'),
+      blobs: join(home, 'blobs'),
+      modelCards: [join(home, 'nano'), join(home, 'nano')],
+    })
   })
 
   test('the settings are printed without passwords, wherever they are', async () => {

@@ -13,8 +13,8 @@ import {
   utimes,
   writeFile,
 } from 'node:fs/promises'
-import { request } from 'node:http'
-import { createServer, type Server } from 'node:net'
+import { createServer as createHttpServer, request } from 'node:http'
+import { type AddressInfo, createServer, type Server } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
 import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client'
@@ -37,6 +37,17 @@ let root: string
 let http: ChildProcess
 let socket: Server
 let httpUrl: string
+/** Serves the files of the folder, one of them when a test has let it go. */
+const late = Promise.withResolvers<void>()
+const asked = Promise.withResolvers<void>()
+const web = createHttpServer(async ({ url }, response) => {
+  if (url === '/shapes.png?late') {
+    asked.resolve()
+    await late.promise
+  }
+  response.end(await readFile(join(root, new URL(url!, 'http://web').pathname)).catch(() => ''))
+})
+const addressOf = (name: string) => `http://127.0.0.1:${(web.address() as AddressInfo).port}/${name}`
 const clients: Client[] = []
 
 const environment = () => ({ LOOKOUT_URL: server.url, LOOKOUT_API_KEY: KEY, PATH: process.env.PATH ?? '' })
@@ -77,7 +88,8 @@ beforeAll(async () => {
   ] as const)
     await utimes(join(root, name), seconds, seconds)
   socket = createServer().listen(join(root, 'socket'))
-  server = await startShippedServer()
+  await once(web.listen(0, '127.0.0.1'), 'listening')
+  server = await startShippedServer({ environment: { LOOKOUT_MEDIA_HOSTS: new URL(addressOf('')).host } })
   http = spawn(process.execPath, ['src/main.ts', 'mcp', '--root', root, '--http', '0', '--mcp-key', MCP_KEY], {
     env: environment(),
     stdio: ['ignore', 'ignore', 'pipe'],
@@ -96,6 +108,7 @@ afterAll(async () => {
   for (const client of clients) await client.close()
   http?.kill()
   socket?.close()
+  web.close()
   await server?.close()
   await rm(folder, { recursive: true, force: true })
 })
@@ -305,7 +318,7 @@ describe.each(['stdio', 'streamable HTTP'])('%s', (kind) => {
     ] as const) {
       const { content, isError } = await call(tool, args)
       expect([tool, isError ?? false, content.length]).toEqual([tool, false, 1])
-      expect(await shown(tool, { ...args, page: 3 })).toContain('names page 3, but the document has 2')
+      expect(await shown(tool, { ...args, page: 3 })).toBe('report.pdf: page names page 3, but the document has 2')
     }
     expect(await shown('detect', { image: 'report.pdf' })).toBe('report.pdf is not a picture or a video')
     const { structuredContent } = await call('list', { kind: 'document' })
@@ -328,6 +341,26 @@ describe.each(['stdio', 'streamable HTTP'])('%s', (kind) => {
     }
     const several = await call('look', { question: 'What?', media: ['two.tif', 'shapes.png'], page: 2 })
     expect([several.isError, several.content[0]!.text]).toEqual([true, 'page: expected a single file'])
+  })
+
+  test('takes pictures, sounds and documents at addresses', async () => {
+    // Lists leave them out.
+    await mkdir(join(root, '.away'), { recursive: true })
+    await copyFile('docs/pictures/words.mp3', join(root, '.away/words.mp3'))
+    await writeFile(join(root, '.away/two.pdf'), makePdf([{}, {}]))
+    const page = new Uint8Array(64 * 64)
+    await writeFile(join(root, '.away/two.tiff'), makeTiff({ width: 64, height: 64, channels: 1, pages: [page, page] }))
+    const look = async (name: string, more = {}) => {
+      const { content, isError = false } = await call('look', { question: 'What?', media: [addressOf(name)], ...more })
+      return isError ? content[0]!.text! : 'seen'
+    }
+    for (const name of ['shapes.png', '.away/words.mp3', '.away/two.pdf', '.away/two.tiff'])
+      expect(await look(name)).toBe('seen')
+    expect(await look('.away/two.pdf', { page: 2 })).toBe('seen')
+    expect(await look('.away/two.tiff', { page: 3 })).toContain('page names page 3, but the document has 2')
+    expect(await look('shapes.png', { page: 2 })).toMatch(/page needs a file or a document/)
+    const sound = await call('look', { question: 'What?', media: ['.away/words.mp3'], page: 2 })
+    expect(sound.content[0]!.text).toBe('.away/words.mp3 is audio/mpeg, which has no pages')
   })
 
   test('says what the server leaves out of a picture, in the result', async () => {
@@ -479,6 +512,12 @@ describe.each(['stdio', 'streamable HTTP'])('%s', (kind) => {
     expect(await problem('detect', { image: 'https://example.org/a.png', draw: true })).toMatch(/draw needs a file/)
     const questions = [{ question: 'Which?', options: ['a', 'a'] }]
     expect(await problem('decide', { media: ['shapes.png'], questions })).toMatch(/options.*differ/s)
+    for (const [question, words] of [
+      [{ question: 'Which?', choices: ['a', 'b'] }, /choices/],
+      [{ question: 'How many?', ordered: true }, /options: expected 2 to 10/],
+      [{ question: 'How many?', options: [...'abcdefghijk'], ordered: true }, /options: expected 2 to 10/],
+    ] as const)
+      expect(await problem('decide', { media: ['shapes.png'], questions: [question] })).toMatch(words)
   })
 })
 
@@ -512,6 +551,56 @@ describe('the door over HTTP', () => {
     ['from a page of this machine', 200, () => ({ authorization, origin: 'http://localhost:3000' })],
   ])('%s: %i', async (_, status, headers) => {
     expect(await statusOf(headers() as Record<string, string>)).toBe(status)
+  })
+
+  const post = (body: object, session?: string) =>
+    fetch(httpUrl, {
+      method: 'POST',
+      headers: {
+        ...{ authorization, 'content-type': 'application/json', accept: 'application/json, text/event-stream' },
+        ...(session !== undefined && { 'mcp-session-id': session }),
+      },
+      body: JSON.stringify(body),
+    })
+  const begin = async () => {
+    const response = await post(JSON.parse(initialize))
+    await response.text()
+    return response.headers.get('mcp-session-id')!
+  }
+  const toolCall = (name: string, args: object) => ({
+    ...{ jsonrpc: '2.0', id: 2, method: 'tools/call' },
+    params: { name, arguments: args },
+  })
+
+  test('a call is answered, however many sessions begin meanwhile', async () => {
+    const session = await begin()
+    const look = toolCall('look', { question: 'What is it?', media: [addressOf('shapes.png?late')] })
+    const answer = post(look, session).then((response) => response.text())
+    await asked.promise
+    for (let count = 0; count < 100; count++) await begin()
+    // Clients may still cancel the call.
+    const ping = { jsonrpc: '2.0', id: 3, method: 'ping' }
+    expect((await post(ping, session)).status).toBe(200)
+    late.resolve()
+    expect(await answer).toContain('"complete":true')
+    await expect.poll(async () => (await post(ping, session)).status).toBe(404)
+  })
+
+  test('a body that is too large is read to its end and refused', async () => {
+    const media = ['x'.repeat(40 * 2 ** 20)]
+    expect((await post(toolCall('look', { question: 'What?', media }))).status).toBe(413)
+    // All that the schemas allow.
+    const questions = Array.from({ length: 100 }, () => ({ question: 'x'.repeat(20_000) }))
+    const text = await (await post(toolCall('decide', { media: ['none.png'], questions }))).text()
+    expect(text).toContain('none.png is not there')
+  })
+
+  test('a port that is in use, and a key that no client can send', async () => {
+    const { port } = new URL(httpUrl)
+    const { stderr } = await outcomeOf(startLookout(['mcp', '--http', port, '--mcp-key', 'x'], environment()))
+    expect(stderr).toContain(`--http: port ${port} is in use`)
+    const empty = await outcomeOf(startLookout(['mcp', '--http', '0', '--mcp-key', ''], environment()))
+    expect([empty.code, empty.stderr]).toEqual([1, expect.stringContaining('--mcp-key')])
   })
 
   test('no other path', async () => {

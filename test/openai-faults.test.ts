@@ -97,6 +97,39 @@ describe('what a server is asked', () => {
     ])
   })
 
+  test('an estimate of its tokens refuses no prompt, and leaves the reply some of the context', async () => {
+    await serve({ contextTokens: 4000 })
+    // As many tokens as words for most models; the estimate is 4,500.
+    const messages = [{ role: 'user', content: 'triangle '.repeat(2000) }]
+    await answered({ messages })
+    await answered({ messages, max_completion_tokens: 1000 })
+    const { status } = await server.post(`${CHAT}/multilook`, { model: ID, context: messages, prompts: ['Yes?'] })
+    expect(status).toBe(200)
+    // An estimate that leaves less than that is followed: it may be right.
+    await answered({ messages: [{ role: 'user', content: 'triangle '.repeat(1700) }] })
+    const asked = back.asked.map(({ max_tokens: most }) => most as number)
+    expect(asked).toEqual([500, 1000, 500, expect.toSatisfy((most) => most > 100 && most < 200)])
+    const counted = await jsonOf(await server.post(`${CHAT}/input_tokens`, { model: ID, messages }))
+    expect(counted).toMatchObject({ input_tokens: expect.toSatisfy((tokens) => tokens > 4000), estimated: true })
+  })
+
+  test('an estimate does not end a reply that looks at a region', async () => {
+    await serve({ contextTokens: 4000 })
+    const png = await sharp({ create: { width: 64, height: 64, channels: 3, background: '#a03' } })
+      .png()
+      .toBuffer()
+    const image_url = { url: `data:image/png;base64,${png.toString('base64')}` }
+    const content = [
+      { type: 'image_url', image_url },
+      { type: 'text', text: 'triangle '.repeat(2000) },
+    ]
+    const call = '<tool_call>\n{"name": "focus", "arguments": {"box": [0, 0, 500, 500]}}\n</tool_call>'
+    back.scripts = [words([call]), words(['Red'])]
+    const vision_config = { internal_tools: { focus: true } }
+    const { choices } = await answered({ messages: [{ role: 'user', content }], vision_config })
+    expect(choices[0]!.message.content).toBe('Red')
+  })
+
   test('pictures are sent without loss, at the size that was prepared', async () => {
     await serve()
     const pixels = { create: { width: 320, height: 512, channels: 3, background: '#a03' } } as const
@@ -185,6 +218,15 @@ describe('what a server answers', () => {
     expect(usage.completion_tokens).toBe(2)
   })
 
+  test('empty reasons, empty lines and lines without a choice end nothing', async () => {
+    await serve()
+    const piece = (content: string) => ({ choices: [{ index: 0, delta: { content }, finish_reason: '' }] })
+    const blank = ['data:\n\n', 'data: \n\n', { choices: null }, { choices: [null] }, { object: 'ping' }]
+    back.scripts = [{ chunks: [piece(''), ...blank, piece('Hello'), ...blank, piece(' there'), ...words([]).chunks!] }]
+    const { choices } = await answered()
+    expect([choices[0]!.message.content, choices[0]!.finish_reason]).toEqual(['Hello there', 'stop'])
+  })
+
   test('JSON in another form is written in ours', async () => {
     await serve()
     back.scripts = [words(['\n{\n  "a"', ':12,\n "b":"x, \\"y\\" : z"', '\n}\n'])]
@@ -211,7 +253,7 @@ describe('what a server answers', () => {
   })
 
   test('thoughts that were not asked for are left out; those that were stand apart', async () => {
-    await serve()
+    await serve({ parameters: { chat_template_kwargs: { tone: 'dry' } } })
     const { chunks } = words(['\n\nFour.'])
     const thought = [{ choices: [{ index: 0, delta: { reasoning: 'One, two.' }, finish_reason: null }] }]
     back.scripts = [{ chunks: [...thought, ...chunks!] }]
@@ -221,7 +263,8 @@ describe('what a server answers', () => {
       content: 'Four.',
       reasoning_content: 'One, two.',
     })
-    expect(back.asked[1]).toMatchObject({ reasoning_effort: 'high', chat_template_kwargs: { enable_thinking: true } })
+    const template = { tone: 'dry', enable_thinking: true }
+    expect(back.asked[1]).toMatchObject({ reasoning_effort: 'high', chat_template_kwargs: template })
   })
 
   const rated = (content: string, ...tokens: readonly string[]) => ({
@@ -312,6 +355,10 @@ describe('what goes wrong', () => {
     ['500', refused(500, 'Oops'), 503, /failed/],
     ['401', refused(401, 'Who?'), 503, /server/],
     ['404', refused(404, 'No such model'), 503, /server/],
+    ['402', refused(402, 'Pay first'), 503, /server/],
+    ['409', refused(409, 'Not now'), 503, /server/],
+    ['307', refused(307, 'Elsewhere'), 503, /server/],
+    ['504', refused(504, 'It took too long'), 503, /failed/],
   ] as const)('%s before the first token is tried once more, and then told', async (_, script, status, message) => {
     await serve()
     back.scripts = [script, words(['Hello'])]
@@ -322,6 +369,14 @@ describe('what goes wrong', () => {
     expect(Number(response.headers.get('retry-after'))).toBeGreaterThan(0)
     expect(await errorOf(response)).toMatchObject({ code: 'model_overloaded', message: expect.stringMatching(message) })
     expect(back.asked).toHaveLength(4)
+  })
+
+  test('when the server wants to be asked again is passed on', async () => {
+    await serve()
+    back.scripts = [{ ...refused(429, 'Slow down'), headers: { 'retry-after': '41' } }]
+    const response = await server.post(CHAT, hello)
+    expect([response.status, response.headers.get('retry-after')]).toEqual([503, '41'])
+    expect(await errorOf(response)).toMatchObject({ message: expect.stringMatching(/41 seconds/) })
   })
 
   test.each([
@@ -362,6 +417,26 @@ describe('what goes wrong', () => {
     },
   )
 
+  test.each(['abort', 'error'])('a reply that the server gives up (%s) is not told as a whole one', async (reason) => {
+    await serve()
+    back.scripts = [words(['Hello', ' there'], { reason })]
+    expect((await server.post(CHAT, hello)).status).toBe(503)
+    expect(back.asked).toHaveLength(1)
+  })
+
+  test('a reply in one piece that lacks its log-probabilities is one that the server refuses', async () => {
+    await serve()
+    back.scripts = [{ chunks: [{ choices: [{ index: 0, delta: { content: 'Hello' }, finish_reason: 'stop' }] }] }]
+    const response = await server.post(CHAT, { ...hello, logprobs: true })
+    expect([response.status, (await errorOf(response)).param]).toEqual([400, 'logprobs'])
+  })
+
+  test('a stream that cannot be read is a failure of the server', async () => {
+    await serve()
+    back.scripts = [{ chunks: [{ choices: [{ delta: { content: [{ type: 'text', text: 'Hello' }] } }] }] }]
+    expect((await server.post(CHAT, hello)).status).toBe(503)
+  })
+
   test('an error within a stream is one', async () => {
     await serve()
     const [first] = words(['Hello']).chunks!
@@ -391,6 +466,14 @@ describe('what goes wrong', () => {
     back.health = 200
     await expect.poll(async () => (await server.get('/readyz')).status).toBe(200)
   })
+
+  test('a server that closes a connection when it is asked for its health is not lost', async () => {
+    back.health = 200
+    back.closesKept = true
+    await serve()
+    await expect.poll(() => back.closed).toBeGreaterThan(2)
+    expect(server.logs.filter((line) => line.includes('cannot be used'))).toEqual([])
+  })
 })
 
 describe('a card', () => {
@@ -403,6 +486,10 @@ describe('a card', () => {
     ['sound', {}, { audio: { tokensPerSecond: 1, maxTokens: 9 } }, /audio: .*leave it out/],
     ['calls in another syntax', {}, { toolSyntax: 'mistral' }, /toolSyntax: must be 'hermes'/],
     ['a trusted template', { trustedTemplate: true }, {}, /engine\.trustedTemplate: expected false/],
+    ['a password', { urls: ['http://me:secret@127.0.0.1/v1'] }, {}, /engine\.urls\[0\]: must have no user, password/],
+    ['a password alone', { urls: ['http://:secret@127.0.0.1'] }, {}, /engine\.urls\[0\]: must have no user/],
+    ['a query', { urls: ['http://127.0.0.1/v1?version=1'] }, {}, /engine\.urls\[0\]: must have no .*query/],
+    ['no address', { urls: ['127.0.0.1'] }, {}, /engine\.urls\[0\]: Invalid URL/],
     ['no context', { contextTokens: undefined }, {}, /engine\.contextTokens: is needed/],
     ['patterns', {}, { serves: [{ id: ID, capabilities: ['regex'] }] }, /serves\[0\]\.capabilities: 'regex' needs/],
     [
@@ -413,6 +500,18 @@ describe('a card', () => {
     ],
   ])('is refused for %s', async (_, engine, fields, message) => {
     await expect(start(engine, fields)).rejects.toThrow(message)
+  })
+
+  test('may name a host v1', async () => {
+    const file = await writeOpenAiCard(folder, ['http://v1', 'http://v1/', 'http://V1:80/v1?'])
+    await expect(loadCard(file)).rejects.toThrow(/engine\.urls: names a server twice/)
+    const { engine } = openAiCard(await loadCard(await writeOpenAiCard(folder, ['http://v1', 'http://v1:8000/v1/'])))
+    expect(engine.urls).toEqual(['http://v1', 'http://v1:8000'])
+  })
+
+  test.each(['/v1', '/v1/', '//v1//', '/'])('may have addresses that end with %s', async (end) => {
+    await serve({}, {}, [back.url + end])
+    expect((await answered()).choices).toHaveLength(1)
   })
 
   test('is refused for servers with less context, where they say so', async () => {

@@ -261,6 +261,8 @@ describe('one server', () => {
   test.each([
     ['a failure', 500, 503, /has failed/],
     ['no room', 503, 503, /overloaded/],
+    ['a redirect', 307, 503, /has failed/],
+    ['a conflict', 409, 503, /has failed/],
   ])('%s before the first token is tried once more, and then told', async (_, status, told, message) => {
     const fault = { type: 'status', status, message: 'The engine is dead.' } as const
     player.faults.push(fault)
@@ -272,10 +274,10 @@ describe('one server', () => {
     expect(await errorOf(response)).toMatchObject({ code: 'model_overloaded', message: expect.stringMatching(message) })
   })
 
-  test.each(['cut', 'end'] as const)(
+  test.each(['cut', 'end', 'abort'] as const)(
     'a stream that breaks off (%s) after its first token is not repeated',
     async (type) => {
-      player.faults.push({ type, lines: 3 })
+      player.faults.push({ type, lines: 1 })
       const response = await server.post(hello!.path, hello!.body)
       expect(response.status).toBe(503)
       expect(player.completions).toBe(1)
@@ -438,7 +440,9 @@ describe('a card is refused', () => {
   test('for a server with another model', async () => {
     const answer = JSON.stringify({ data: [{ id: 'another', max_model_len: 8192 }] })
     await using player = await Player.start([health, { ...models, answer }])
-    await expect(start(player.url)).rejects.toThrow(/engine\.urls: .* it serves 'another', not 'lookout-nano'$/)
+    await expect(start(`${player.url}/v1/`)).rejects.toThrow(
+      /engine\.urls: .* it serves 'another', not 'lookout-nano'$/,
+    )
   })
 
   test('for a server with less context', async () => {

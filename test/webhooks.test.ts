@@ -254,6 +254,7 @@ describe('webhooks', () => {
     [{ url: 'https://example.org:8443/' }, 'webhook.url', /port 8443/],
     [{ url: 'ftp://example.org/' }, 'webhook.url', /http/],
     [{ url: 'example.org' }, 'webhook.url', /http/],
+    [{ url: 'https://example.org/\0' }, 'webhook.url', /NUL/],
     [{ url: 'https://me:secret@example.org/' }, 'webhook.url', /without a user name/],
     [{ url: 'https://example.org/', secret: 'whsec_short' }, 'webhook.secret', /24 to 64 bytes/],
     [{ url: 'https://example.org/', types: ['watch.event'] }, 'webhook.types[0]', /watch\.event\.started/],

@@ -1,3 +1,5 @@
+import { once } from 'node:events'
+import { get, type IncomingMessage } from 'node:http'
 import { localUrl } from '../config/config.ts'
 import type { Command } from './command.ts'
 import { loadConfig } from './load-config.ts'
@@ -16,10 +18,14 @@ ${SETTINGS_HELP}`,
   async run(args) {
     readOptions(args, {})
     const url = `${localUrl(await loadConfig())}/readyz`
-    const response = await fetch(url, { signal: AbortSignal.timeout(ANSWER_MS) }).catch((error: Error) => {
-      throw new Error(`no answer from ${url}: ${error.cause instanceof Error ? error.cause.message : error.message}`)
+    // `fetch` refuses some ports at which a server may well listen.
+    const request = get(url, { signal: AbortSignal.timeout(ANSWER_MS), agent: false })
+    const [response]: IncomingMessage[] = await once(request, 'response').catch((error: NodeJS.ErrnoException) => {
+      const { message } = error.cause instanceof Error ? error.cause : error
+      throw new Error(`no answer from ${url}: ${message || error.code}`)
     })
-    if (!response.ok) throw new Error(`${url} answered ${response.status}`)
+    request.destroy()
+    if (response!.statusCode !== 200) throw new Error(`${url} answered ${response!.statusCode}`)
     process.stdout.write(`${url} is ready\n`)
   },
 }

@@ -74,7 +74,7 @@ lookout --help lists the settings.
       await Promise.race([once(process.stdin, 'close'), once(process.stdin, 'end'), ended])
       await handle.close()
     } else {
-      const key = values['mcp-key'] ?? randomBytes(24).toString('base64url')
+      const key = readKey(values['mcp-key']) ?? randomBytes(24).toString('base64url')
       await using door = await openHttpDoor(create, key, port)
       await using shown = new AsyncDisposableStack()
       const about = values['mcp-key'] === undefined ? `, with the key ${await showKey(key, door.url, shown)}` : ''
@@ -96,6 +96,12 @@ async function showKey(key: string, url: string, shown: AsyncDisposableStack): P
   await writeSecret(path, key)
   shown.defer(() => rm(path, { force: true }))
   return `in ${path}`
+}
+
+/** What a header can carry. */
+function readKey(given: string | undefined): string | undefined {
+  if (given === undefined || /^[\x21-\x7e]+$/.test(given)) return given
+  throw new ConfigError('--mcp-key: expected ASCII characters without blanks')
 }
 
 function readPort(given: string | undefined): number | null {

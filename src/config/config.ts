@@ -60,7 +60,7 @@ export function readConfig(environment: Environment, file: FileSettings = { valu
       return fail('cameras', (error as Error).message)
     }
   }
-  const dataDirectory = resolve(settings.data_dir ?? defaultDataDirectory(environment))
+  const dataDirectory = settings.data_dir ?? resolve(defaultDataDirectory(environment))
   return {
     host: settings.host,
     /** 0 takes any free port. */
@@ -75,7 +75,7 @@ export function readConfig(environment: Environment, file: FileSettings = { valu
     /** `postgres://...`; null for the embedded database in the data directory. */
     databaseUrl: settings.database_url,
     /** Where the bytes of uploaded files are: a folder, or `s3://bucket/prefix?endpoint=...&region=...` */
-    blobs: blobs?.startsWith('s3://') ? blobs : resolve(blobs ?? join(dataDirectory, 'files')),
+    blobs: blobs ?? join(dataDirectory, 'files'),
     /** `redis://...`, where servers count requests together; null to count in this process. */
     redisUrl: settings.redis_url,
     /** Origins whose pages may call from a browser; `*` for all. */
@@ -92,7 +92,7 @@ export function readConfig(environment: Environment, file: FileSettings = { valu
     logFormat: settings.log_format,
     compatibility: settings.compatibility,
     /** Model cards to serve, and folders of such, as absolute paths; none where no model is installed. */
-    modelCards: [settings.model_card ?? [], settings.models].flat().map((path) => resolve(path)),
+    modelCards: [settings.model_card ?? [], settings.models].flat(),
     /** Folder of the models that were pulled, each in a folder with its card. */
     modelStore: join(dataDirectory, 'models'),
     /** Further names that clients may send, each with the id of the model that answers. */

@@ -1,4 +1,6 @@
 import { isIP } from 'node:net'
+import { homedir } from 'node:os'
+import { join, resolve } from 'node:path'
 import ipaddr from 'ipaddr.js'
 import { z } from 'zod'
 import { booleanOf } from './boolean-text.ts'
@@ -33,11 +35,21 @@ export function text() {
   return z.string('expected text; put quotes around numbers, true and false')
 }
 
+/** A file or a folder. */
+export function path() {
+  return z.preprocess((given) => (typeof given === 'string' ? withHome(given) : given), text())
+}
+
+/** An absolute path. Shells leave ~ alone in quotes, and nothing else expands it in files. */
+export function withHome(given: string): string {
+  return resolve(given === '~' || given.startsWith('~/') ? join(homedir(), given.slice(1)) : given)
+}
+
 /** In text, items are separated by commas. */
-export function list() {
+export function list(item: z.ZodType<string> = text()) {
   return z.preprocess(
     (given) => (typeof given === 'string' ? splitList(given) : given),
-    z.array(text(), 'expected a list'),
+    z.array(item, 'expected a list'),
   )
 }
 
@@ -69,6 +81,9 @@ function isHost(given: string): boolean {
   return /^[^\s/?#@*\\]+$/.test(given) && !/:0*$/.test(given) && URL.canParse(`http://${given}`)
 }
 
+/** What is no folder. */
+const ADDRESS = /^s3:|:\/\//i
+
 /** A place for bytes: a folder, or `s3://bucket/prefix` with what a query may say of it. */
 export function blobPlace() {
   const isBucket = (given: string) => {
@@ -78,13 +93,16 @@ export function blobPlace() {
     return (
       given.startsWith('s3://') &&
       hostname !== '' &&
-      [...searchParams.keys()].every((name) => ['endpoint', 'region', 'young'].includes(name)) &&
+      [...searchParams.keys()].every((name) => ['endpoint', 'region', 'young', 'silence'].includes(name)) &&
       (endpoint === null || address(['http:', 'https:']).safeParse(endpoint).success)
     )
   }
-  return text().refine(
-    (given) => (/^s3:|:\/\//i.test(given) ? isBucket(given) : true),
-    'expected a folder or s3://bucket/prefix, with nothing but endpoint=https://... and region=... after a ?',
+  return z.preprocess(
+    (given) => (typeof given === 'string' && !ADDRESS.test(given) ? withHome(given) : given),
+    text().refine(
+      (given) => !ADDRESS.test(given) || isBucket(given),
+      'expected a folder or s3://bucket/prefix, with nothing but endpoint=https://... and region=... after a ?',
+    ),
   )
 }
 

@@ -14,6 +14,7 @@ import {
   number,
   onOff,
   parsePairs,
+  path,
   port,
   switched,
   text,
@@ -57,7 +58,7 @@ export const settingsSchema = z.object({
       help: 'encrypts secrets of webhooks, and addresses and passwords of cameras, in the database. All servers on it need the same; keep it',
       default: 'none: secrets and addresses are stored as they are, passwords not at all',
     }),
-  data_dir: text().nullable().default(null).register(ABOUT, {
+  data_dir: path().nullable().default(null).register(ABOUT, {
     help: 'folder for the database, uploaded files and the usage journal',
     default: "the platform's folder for application data",
   }),
@@ -65,11 +66,11 @@ export const settingsSchema = z.object({
     help: 'folder for what Lookout can make again: compiled libraries and an empty database. Set-up reads only the environment',
     default: "the platform's folder for caches",
   }),
-  model_card: text()
+  model_card: path()
     .nullable()
     .default(findShippedCard)
     .register(ABOUT, { help: 'card of the first model to serve', default: 'the shipped model, if it is installed' }),
-  models: list()
+  models: list(path())
     .default([])
     .register(ABOUT, { help: 'further model cards, or folders that hold model cards', default: 'none' }),
   aliases: z

@@ -10,7 +10,7 @@ import { framesPerVideo, loadMedia, loadPicture } from './prompt/media-parts.ts'
 import { withPages } from './prompt/pages.ts'
 import { buildPrompt, type PromptSource } from './prompt/prompt.ts'
 import { effortOf } from './prompt/thinking.ts'
-import { type AskedTokens, MeasuredPrompt } from './prompt/token-budget.ts'
+import { type AskedTokens, MeasuredPrompt, roomAfter } from './prompt/token-budget.ts'
 import { checkCompletions, sharedBeginning, type View, wholeView } from './prompt/views.ts'
 import { assembleChoices, assembleReply } from './reply/assembler.ts'
 import type { CompletionParts } from './reply/completion-reader.ts'
@@ -177,7 +177,7 @@ async function startWithFocus(
     maxTokens: limits.maxTokens,
     next: async (longer, left) => {
       const measured = new MeasuredPrompt(await buildPrompt(longer, call.style), call)
-      const room = model.contextTokens - (await measured.countTokens())
+      const room = await roomAfter([measured], model)
       return room > 0 ? start(longer, Math.min(left, room)) : null
     },
     zoom: (image, region) =>

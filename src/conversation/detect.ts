@@ -244,7 +244,7 @@ export async function searchesIn(
 function noteShrinking(from: Size, to: Size, { trace }: Call): void {
   const factor = Math.sqrt((from.width * from.height) / (to.width * to.height))
   if (factor <= MOST_SHRUNK) return
-  const text = `The model sees the picture shrunk ${factor.toFixed(1)} times and may miss small things; config.tiles shows it more`
+  const text = `The model sees the picture shrunk ${factor.toFixed(1)} times and may miss small things; tiles show it more`
   trace?.note?.('media.image_url', text, 'info')
 }
 

@@ -169,7 +169,7 @@ const NAMED = -1
 
 /** @throws ApiError 400 for a context that leaves no room. Most contexts are too short to need counting. */
 async function checkContext(context: MeasuredPrompt, { model }: Call): Promise<void> {
-  if (context.mostTokens < model.contextTokens) return
+  if (context.mostTokens < model.contextTokens || model.engine.info.estimatesTokens) return
   const tokens = await context.countTokens()
   if (tokens >= model.contextTokens) throw contextExceeded(model, 'context', tokens)
 }

@@ -1,6 +1,7 @@
 import { readFile } from 'node:fs/promises'
 import { homedir } from 'node:os'
-import { join, resolve } from 'node:path'
+import { join } from 'node:path'
+import { withHome } from '../config/setting-types.ts'
 import { HubError } from './hub-error.ts'
 
 /** Where models come from and where they are kept: the variables of Hugging Face's own tools. */
@@ -68,8 +69,4 @@ async function readToken(environment: Environment, home: string): Promise<string
     })
   }
   return token
-}
-
-function withHome(path: string): string {
-  return resolve(path === '~' || path.startsWith('~/') ? join(homedir(), path.slice(1)) : path)
 }

@@ -122,17 +122,32 @@ const localEngineSchema = z.strictObject({
   queueLength,
 })
 
-/** What a card says of servers, all with the same model. @param end what an address may end with, and is known without. */
-const serverFields = (end: RegExp) => ({
+/** What a card says of servers, all with the same model. Their addresses may end with `/v1`. */
+const serverFields = {
   urls: z
-    .array(z.url({ protocol: /^https?$/ }).transform((url) => url.replace(end, '')))
+    .array(
+      z
+        .url({ protocol: /^https?$/ })
+        .refine((url) => isPlain(url), 'must have no user, password, query or #; engine.apiKeyEnv names the key')
+        .transform(baseOf),
+    )
     .min(1)
     .max(256)
     .refine((urls) => new Set(urls).size === urls.length, 'names a server twice'),
   model: z.string().min(1),
   /** The environment variable with the key that the servers want. */
   apiKeyEnv: z.string().min(1).optional(),
-})
+}
+/** In a path only: a host can have the name v1, too. */
+function baseOf(address: string): string {
+  const { origin, pathname } = new URL(address)
+  return origin + pathname.replace(/(\/+v1)?\/*$/, '')
+}
+/** What else an address can have would be sent to no server, and a password would be in logs. */
+function isPlain(address: string): boolean {
+  const url = URL.parse(address)
+  return url === null || url.username + url.password + url.search + url.hash === ''
+}
 const roomOfServer = {
   /** Tokens in one sequence at most. */
   contextTokens: z.int().positive(),
@@ -146,7 +161,7 @@ const roomOfServer = {
  */
 export const serverEngineSchema = z.strictObject({
   type: z.enum(SERVER_ENGINE_TYPES),
-  ...serverFields(/\/+$/),
+  ...serverFields,
   /**
    * The folder of the model's Hugging Face repository, absolute or relative to the card, or at least these files of it:
    * config.json, tokenizer.json, tokenizer_config.json, generation_config.json, preprocessor_config.json and the chat template.
@@ -165,7 +180,7 @@ export const serverEngineSchema = z.strictObject({
  */
 const openAiEngineSchema = z.strictObject({
   type: z.literal('openai'),
-  ...serverFields(/(\/v1)?\/*$/),
+  ...serverFields,
   ...roomOfServer,
   queueLength,
   /**

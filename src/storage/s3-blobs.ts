@@ -1,5 +1,5 @@
 import { open, rm } from 'node:fs/promises'
-import type { Readable } from 'node:stream'
+import { PassThrough, type Readable } from 'node:stream'
 import type { S3ServiceException } from '@aws-sdk/client-s3'
 import { serviceUnavailable } from '../lib/errors/errors.ts'
 import { type BlobStore, type ListedBlob, MARKS } from './blob-store.ts'
@@ -11,7 +11,9 @@ const YOUNG_MS = 3_600_000
 const LISTED_AT_ONCE = 1_000
 const RETRY_AFTER_S = 5
 const CONNECT_TIMEOUT_MS = 3_000
-const REQUEST_TIMEOUT_MS = 30_000
+/** For how long nothing may arrive or leave. */
+const SILENCE_MS = 60_000
+const ATTEMPTS = 3
 /** How S3-compatible stores say that they are full. */
 const INSUFFICIENT_STORAGE = 507
 /** Another try gets these again. 408 and 429 are the store's way to say that it is slow or busy. */
@@ -20,27 +22,42 @@ const REFUSALS = [400, 401, 403, 404]
 /**
  * Stores blobs as objects in a bucket of any S3-compatible store. An upload is written to a file first: S3 needs its
  * length, and a rejected upload must not leave the machine.
- * @param url `s3://bucket/prefix?endpoint=https://...&region=...`; the endpoint is Amazon's by default. `young`, in
- * seconds, replaces `YOUNG_MS`. Credentials come from the usual AWS sources (`AWS_ACCESS_KEY_ID`, profiles, roles).
+ * @param url `s3://bucket/prefix?endpoint=https://...&region=...`; the endpoint is Amazon's by default. `young` and
+ * `silence`, in seconds, replace `YOUNG_MS` and `SILENCE_MS`. Credentials come from the usual AWS sources (`AWS_ACCESS_KEY_ID`, profiles, roles).
  * @param folder for uploads on their way.
  */
 export async function openS3Blobs(url: URL, folder: string): Promise<BlobStore> {
   const sdk = await import('@aws-sdk/client-s3')
   const endpoint = url.searchParams.get('endpoint')
-  const client = new sdk.S3Client({
-    region: url.searchParams.get('region') ?? process.env.AWS_REGION ?? 'us-east-1',
-    ...(endpoint === null ? {} : { endpoint, forcePathStyle: true }),
-    maxAttempts: 3,
-    // Everything that it would log is also thrown as an error.
-    logger: { trace() {}, debug() {}, info() {}, warn() {}, error() {} },
-    requestHandler: { connectionTimeout: CONNECT_TIMEOUT_MS, requestTimeout: REQUEST_TIMEOUT_MS },
-    // Not every S3-compatible store supports the newer checksums.
-    requestChecksumCalculation: 'WHEN_REQUIRED',
-    responseChecksumValidation: 'WHEN_REQUIRED',
+  const msOf = (name: string, usual: number) => {
+    const seconds = url.searchParams.get(name)
+    return seconds === null ? usual : Number(seconds) * 1000
+  }
+  const silenceMs = msOf('silence', SILENCE_MS)
+  const clientWith = (limits: object) =>
+    new sdk.S3Client({
+      region: url.searchParams.get('region') ?? process.env.AWS_REGION ?? 'us-east-1',
+      ...(endpoint === null ? {} : { endpoint, forcePathStyle: true }),
+      maxAttempts: ATTEMPTS,
+      // Everything that it would log is also thrown as an error.
+      logger: { trace() {}, debug() {}, info() {}, warn() {}, error() {} },
+      requestHandler: { connectionTimeout: CONNECT_TIMEOUT_MS, ...limits },
+      // Not every S3-compatible store supports the newer checksums.
+      requestChecksumCalculation: 'WHEN_REQUIRED',
+      responseChecksumValidation: 'WHEN_REQUIRED',
+    })
+  // `requestTimeout` would count the time that a large upload takes.
+  const client = clientWith({ socketTimeout: silenceMs })
+  // `socketTimeout` would count the time in which a reader pauses. One that does keeps its connection.
+  const agent = { maxSockets: Number.POSITIVE_INFINITY }
+  const readingClient = clientWith({
+    requestTimeout: silenceMs / ATTEMPTS,
+    throwOnRequestTimeout: true,
+    httpAgent: agent,
+    httpsAgent: agent,
   })
   const path = url.pathname.replace(/^\/+|\/+$/g, '')
-  const young = url.searchParams.get('young')
-  const youngMs = young === null ? YOUNG_MS : Number(young) * 1000
+  const youngMs = msOf('young', YOUNG_MS)
   const [Bucket, prefix] = [url.hostname, path === '' ? '' : `${path}/`]
   const at = (name: string) => ({ Bucket, Key: prefix + name })
   const spool = await openDrafts(folder)
@@ -76,8 +93,8 @@ export async function openS3Blobs(url: URL, folder: string): Promise<BlobStore> 
       const Range = range ? `bytes=${range.first}-${range.last}` : undefined
       try {
         const command = new sdk.GetObjectCommand({ ...at(name), Range })
-        const { Body } = await client.send(command, signal ? { abortSignal: signal } : {})
-        return Body as Readable
+        const { Body } = await readingClient.send(command, signal ? { abortSignal: signal } : {})
+        return withFailures(Body as Readable, silenceMs, signal)
       } catch (error) {
         if (error instanceof sdk.NoSuchKey || (error as { name?: string }).name === 'NotFound') return null
         return fail(error)
@@ -101,15 +118,38 @@ export async function openS3Blobs(url: URL, folder: string): Promise<BlobStore> 
 
     async close() {
       client.destroy()
+      readingClient.destroy()
       spool.close()
     },
   }
 }
 
+/** The bytes, and what it means when no more of them come. */
+function withFailures(body: Readable, silenceMs: number, signal: AbortSignal | undefined): Readable {
+  const bytes = new PassThrough()
+  const watch = setInterval(() => {
+    const isPaused = bytes.writableNeedDrain
+    if (!isPaused) body.destroy(new Error(`The file store has sent nothing for ${silenceMs} ms`))
+  }, silenceMs)
+  body.on('data', () => watch.refresh())
+  bytes.on('drain', () => watch.refresh())
+  body.on('end', () => clearInterval(watch))
+  body.on('error', (error) => bytes.destroy(signal?.aborted ? error : failureOf(error)))
+  bytes.on('close', () => {
+    clearInterval(watch)
+    body.destroy()
+  })
+  return body.pipe(bytes)
+}
+
 function fail(error: unknown): never {
-  if (error instanceof Error && error.name === 'AbortError') throw error
+  throw failureOf(error)
+}
+
+function failureOf(error: unknown): Error {
+  if (error instanceof Error && error.name === 'AbortError') return error
   const status = (error as S3ServiceException | null)?.$metadata?.httpStatusCode
-  if (status === INSUFFICIENT_STORAGE) throw new StorageFullError('files', error)
+  if (status === INSUFFICIENT_STORAGE) return new StorageFullError('files', error)
   const what = REFUSALS.includes(status ?? 0) ? 'refused the request' : 'is not responding'
-  throw serviceUnavailable(`The file store ${what}; try again later`, RETRY_AFTER_S, error)
+  return serviceUnavailable(`The file store ${what}; try again later`, RETRY_AFTER_S, error)
 }

@@ -89,6 +89,11 @@ describe.skipIf(CHROMIUM === null || !isBuilt)('the documentation site', () => {
     })
   })
 
+  test('an empty string among the values of a field is written', async () => {
+    const page = await readFile(join(SITE, 'api/chat.html'), 'utf8')
+    expect(page).toContain('<code>&quot;&quot;</code>')
+  })
+
   test('an indented command can be copied, and scrolls in its box on a phone', async () => {
     opened = await openPage(`${url}/docs/operations.html`, {
       ...PHONE,

@@ -1,7 +1,16 @@
+import { readFile } from 'node:fs/promises'
 import type { Page } from 'playwright-core'
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
 import { parseMarkup } from '../../src/grounding/markup-parser.ts'
-import { CHROMIUM, closeBrowser, openStudio, prepareStudio, type StudioPage, violationsOf } from '../support/browser.ts'
+import {
+  CHROMIUM,
+  closeBrowser,
+  openStudio,
+  prepareStudio,
+  type StudioPage,
+  scriptErrors,
+  violationsOf,
+} from '../support/browser.ts'
 import { type Chunk, messageOf } from '../support/chat.ts'
 import { recordAnswers } from '../support/recorded-answers.ts'
 import type { TestServer } from '../support/server.ts'
@@ -66,6 +75,21 @@ describe.skipIf(CHROMIUM === null)('asking in the Studio', () => {
     expect(await page.locator('.chip.lit').count()).toBe(1)
   })
 
+  test('a conversation is printed as a whole', async () => {
+    studio = await openStudio(server.url)
+    const { page, errors } = studio
+    await page.getByRole('button', { name: 'Six shapes' }).click()
+    await answerWith(page, Array.from({ length: 80 }, (_, index) => `Line ${index}`).join('\n\n'))
+    await ask(page, 'Count.')
+    await page.getByText('Line 79').waitFor()
+    await page.emulateMedia({ media: 'print' })
+    // On paper, nothing can be scrolled to.
+    const sizes = await page.getByRole('log').evaluate((one) => [one.scrollHeight, one.clientHeight])
+    expect(sizes[0]).toBe(sizes[1])
+    expect(await page.evaluate('document.documentElement.scrollHeight')).toBeGreaterThan(sizes[0]!)
+    expect(errors).toEqual([])
+  })
+
   test('an answer in Markdown is set, with its places in it, and nothing of it is HTML', async () => {
     studio = await openStudio(server.url, { permissions: ['clipboard-read', 'clipboard-write'] })
     const { page, errors } = studio
@@ -102,6 +126,38 @@ describe.skipIf(CHROMIUM === null)('asking in the Studio', () => {
     await expect.poll(clipboard).toBe(text)
     expect(await violationsOf(page)).toEqual([])
     expect(errors).toEqual([])
+  })
+
+  test('places are on the media that were sent, also when it is tried again without the earlier turns', async () => {
+    studio = await openStudio(server.url)
+    const { page } = studio
+    const buffer = await readFile('docs/pictures/shapes.png')
+    const bring = async (name: string) => {
+      await page.getByLabel('Files', { exact: true }).setInputFiles({ name, mimeType: 'image/png', buffer })
+      await page.getByRole('button', { name: `Show ${name}` }).waitFor()
+    }
+    const ofFirst = '<point_box mention="thing" asset_idx="0"> (100,100) (500,500) </point_box>'
+    await bring('a.png')
+    await answerWith(page, ofFirst)
+    await ask(page, 'What is it?')
+    await page.getByRole('button', { name: 'Ask again' }).waitFor()
+    await bring('b.png')
+    await bring('c.png')
+    await page.unroute('**/v1/chat/completions')
+    const error = { message: 'Not now.', type: 'server_error', param: null, code: null }
+    await page.route('**/v1/chat/completions', (route) => route.fulfill({ status: 500, json: { error } }))
+    await ask(page, 'And these?')
+    await page.getByText('Not now.').waitFor()
+    await page.getByRole('button', { name: 'Settings' }).click()
+    await page.getByLabel('Send the earlier turns with each question').uncheck()
+    await answerWith(page, ofFirst)
+    await page.getByRole('button', { name: 'Try again' }).click()
+    await page.locator('.chip').nth(1).waitFor()
+    await page.getByRole('button', { name: 'Show b.png' }).click()
+    await expect.poll(() => page.locator('.mark').count()).toBe(1)
+    await page.getByRole('button', { name: 'Show a.png' }).click()
+    await expect.poll(() => page.locator('.mark').count()).toBe(0)
+    expect(scriptErrors(studio)).toEqual([])
   })
 
   test('a question is asked again or changed in its place, and both can be undone', async () => {

@@ -231,6 +231,55 @@ describe.skipIf(CHROMIUM === null)('when something fails, the Studio', () => {
     expect(scriptErrors(studio)).toEqual([])
   })
 
+  test('asks for a key until it has one, and takes that of a link that is opened in the same tab', async () => {
+    const page = await open({}, '')
+    const dialog = page.getByRole('dialog', { name: 'Which key should this page use?' })
+    await dialog.waitFor()
+    // Chromium closes a dialog at the second, prevented or not.
+    for (let count = 0; count < 3; count++) await page.keyboard.press('Escape')
+    await expect.poll(() => dialog.isVisible()).toBe(true)
+    await page.goto(`${server.url}/studio#key=${KEY}`)
+    await dialog.waitFor({ state: 'detached' })
+    await page.getByRole('combobox', { name: 'Model' }).waitFor()
+    expect(page.url()).toBe(`${server.url}/studio`)
+    expect(studio.errors).toEqual([])
+  })
+
+  test('works where the browser keeps nothing for it', async () => {
+    const page = await open()
+    // Browsers within apps have null; plain HTTP from another machine has no locks.
+    await page.addInitScript(`for (const name of ['localStorage', 'indexedDB', 'BroadcastChannel']) {
+      const get = () => { throw new DOMException('Access is denied for this document.', 'SecurityError') }
+      Object.defineProperty(window, name, { get })
+    }
+    Object.defineProperty(window, 'sessionStorage', { value: null })
+    Object.defineProperty(navigator, 'locks', { value: undefined })`)
+    await page.goto(`${server.url}/studio?blocked#key=${KEY}`)
+    await page.getByText('The browser cannot save this session').waitFor()
+    await ask(page, 'Hi')
+    await page.getByText('Hello there.').waitFor()
+    expect(studio.errors).toEqual([])
+  })
+
+  test('says that a sample did not come, and asks nothing without it', async () => {
+    const page = await open()
+    await page.route('**/studio/samples/**', (route) => route.abort())
+    const said = page.getByText('The server did not send the sample.')
+    await page.getByRole('button', { name: 'Six shapes' }).click()
+    await said.waitFor()
+    await page.getByRole('button', { name: 'Dismiss' }).click()
+    let asked = 0
+    await page.route('**/v1/chat/completions/multilook', (route) => {
+      asked++
+      return route.abort()
+    })
+    await page.getByRole('navigation').getByRole('button', { name: 'Multilook' }).click()
+    await page.getByRole('button', { name: /^Try 16 questions/ }).click()
+    await said.waitFor()
+    expect(asked).toBe(0)
+    expect(scriptErrors(studio)).toEqual([])
+  })
+
   test('names the one of 14 pictures that is damaged, in every mode, and asks without it', async () => {
     const page = await open({ environment: { LOOKOUT_MODEL_CARD: shippedCard() } })
     const picture = await readFile('docs/pictures/coffee.jpg')

@@ -21,6 +21,7 @@ import {
 import { makePdf } from '../support/pdf.ts'
 import { KEY, type TestServer } from '../support/server.ts'
 import { startShippedServer } from '../support/shipped-model.ts'
+import { makeVideo } from '../support/video.ts'
 
 const VIDEO_S = 5
 
@@ -158,6 +159,54 @@ describe.skipIf(CHROMIUM === null)('media in the Studio', () => {
     expect(errors).toEqual([])
   })
 
+  test('a recording of sound alone is a sound, though browsers take its file for a video', async () => {
+    studio = await openStudio(server.url)
+    const { page, errors } = studio
+    // The browser plays sounds only once somebody has used the page.
+    await page.getByLabel('Your question').click()
+    const bytes = (await page.evaluate(`(async () => {
+      const context = new AudioContext()
+      const [tone, end] = [context.createOscillator(), context.createMediaStreamDestination()]
+      tone.connect(end)
+      tone.start()
+      const recorder = new MediaRecorder(end.stream, { mimeType: 'audio/webm' })
+      const pieces = []
+      const whole = new Promise((resolve) => {
+        recorder.onstop = resolve
+        recorder.ondataavailable = ({ data }) => {
+          pieces.push(data)
+          if (data.size > 0 && recorder.state === 'recording') recorder.stop()
+        }
+      })
+      recorder.start(300)
+      await whole
+      return [...new Uint8Array(await new Blob(pieces).arrayBuffer())]
+    })()`)) as number[]
+    await choose(page, [{ name: 'memo.webm', mimeType: 'video/webm', buffer: Buffer.from(bytes) }])
+    await page.getByRole('heading', { name: 'memo.webm' }).waitFor()
+    const asked = page.waitForRequest((request) => request.url().endsWith('/v1/chat/completions'))
+    await page.getByLabel('Your question').fill('What is heard?')
+    await page.getByLabel('Your question').press('Enter')
+    expect((await asked).postData()).toContain('"format":"wav"')
+    await page.getByText(/\d+ \+ \d+ tokens/).waitFor()
+    await page.getByRole('button', { name: 'Show the request' }).click()
+    // It is no longer what the user's own file is.
+    await page.getByText('It reads memo.wav from the current folder.').waitFor()
+    // A video whose codec the browser does not know is no sound: the server may know it.
+    const frames = [{ width: 64, height: 48, data: new Uint8Array(64 * 48 * 3) }]
+    for (const [format, codec, other] of [
+      ['webm', 'V_VP8', 'V_VP7'],
+      ['mp4', 'avc1', 'mp4v'],
+    ] as const) {
+      const bytes = (await makeVideo({ format, frames, audioSeconds: 1 })).toString('latin1')
+      const buffer = Buffer.from(bytes.replaceAll(codec, other), 'latin1')
+      await choose(page, [{ name: `seen.${format}`, mimeType: `video/${format}`, buffer }])
+      await page.getByRole('button', { name: `Show seen.${format}` }).waitFor()
+      expect(await page.getByRole('heading', { name: `seen.${format}` }).count()).toBe(0)
+    }
+    expect(errors).toEqual([])
+  })
+
   test('several media are chosen and removed; other formats become PNG or are refused with a sentence', async () => {
     studio = await openStudio(server.url)
     const { page, errors } = studio
@@ -272,6 +321,18 @@ describe.skipIf(CHROMIUM === null)('media in the Studio', () => {
     await field.fill('http://127.0.0.1/secret.png')
     await page.getByRole('button', { name: 'Fetch', exact: true }).click()
     expect(await page.getByRole('alert').innerText()).toContain('its address is not public')
+    // What is cancelled does not come.
+    const slow = page.waitForRequest('**/studio/fetch')
+    await page.route('**/studio/fetch', () => {})
+    await field.fill(`${address}/shapes.png`)
+    await field.press('Enter')
+    const failed = page.waitForEvent('requestfailed', (request) => request.url().endsWith('/studio/fetch'))
+    await slow
+    await page.getByRole('button', { name: 'Cancel' }).click()
+    await failed
+    expect(await page.getByText(/^Fetching/).count()).toBe(0)
+    await page.unroute('**/studio/fetch')
+    await page.getByRole('button', { name: 'From URL' }).click()
     await field.fill(`${address}/shapes.png`)
     await field.press('Enter')
     await page.getByRole('group', { name: /^shapes.png, 512 by 384 pixels/ }).waitFor()

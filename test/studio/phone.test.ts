@@ -48,6 +48,7 @@ describe.skipIf(CHROMIUM === null)('the Studio on a phone', () => {
     [1000, 700],
   ])('all of it is in view on %d x %d', async (width, height) => {
     const page = await open({ width, height })
+    await page.getByRole('heading', { name: 'Lookout', level: 1 }).waitFor()
     await page.getByRole('button', { name: 'Six shapes' }).click()
     for (const mode of MODES) {
       await openMode(page, mode)

@@ -4,6 +4,7 @@ import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
 import { CHROMIUM, closeBrowser, openStudio, prepareStudio, type StudioPage } from '../support/browser.ts'
 import { KEY, type TestServer } from '../support/server.ts'
 import { startShippedServer } from '../support/shipped-model.ts'
+import { makeVideo } from '../support/video.ts'
 
 describe.skipIf(CHROMIUM === null)('sessions of the Studio', () => {
   let server: TestServer
@@ -70,10 +71,12 @@ describe.skipIf(CHROMIUM === null)('sessions of the Studio', () => {
     await detectShapes(page)
     const list = page.getByRole('list', { name: 'Sessions' })
     await page.getByRole('button', { name: 'Sessions' }).click()
+    const isFocused = (text: string) => expect.poll(() => page.locator(':focus').innerText()).toContain(text)
     await page.getByRole('button', { name: 'Rename Detect all objects.' }).click()
     await page.getByLabel('Title').fill('Shapes')
     await page.keyboard.press('Enter')
     await list.getByText('Shapes').waitFor()
+    await isFocused('Shapes')
     await page.getByRole('button', { name: 'New session' }).click()
     await page.getByRole('heading', { name: /^Drop/ }).waitFor()
     expect(await page.locator('.turn').count()).toBe(0)
@@ -84,8 +87,13 @@ describe.skipIf(CHROMIUM === null)('sessions of the Studio', () => {
     expect(await page.getByLabel('Your question').inputValue()).toBe('')
     await page.getByRole('button', { name: 'Sessions' }).click()
     await page.getByRole('button', { name: 'Delete Shapes' }).click()
+    await isFocused('Keep')
+    await page.keyboard.press('Enter')
+    await isFocused('Shapes')
+    await page.getByRole('button', { name: 'Delete Shapes' }).click()
     await page.getByRole('button', { name: 'Delete', exact: true }).click()
     await list.getByText('Shapes').waitFor({ state: 'detached' })
+    await isFocused('New session')
     await list.getByText('Another').waitFor()
     expect(errors).toEqual([])
   })
@@ -148,7 +156,7 @@ describe.skipIf(CHROMIUM === null)('sessions of the Studio', () => {
     await page.getByRole('button', { name: 'Undo' }).click()
     await page.getByText(/\d+ \+ \d+ tokens/).waitFor()
     expect(await marksOf(page)).toEqual(marks)
-    expect(await page.getByLabel('Your question').inputValue()).toBe('Already written')
+    await expect.poll(() => page.getByLabel('Your question').inputValue()).toBe('Already written')
     const titles = page.locator('.session-title')
     await page.getByRole('button', { name: 'Sessions' }).click()
     expect(await titles.allInnerTexts()).toEqual(['Detect all objects.'])
@@ -166,9 +174,14 @@ describe.skipIf(CHROMIUM === null)('sessions of the Studio', () => {
     expect(errors).toEqual([])
   })
 
-  test('two tabs do not write over one another', async () => {
+  // Plain HTTP from another machine has no locks.
+  test.each([true, false])('two tabs do not write over one another; with locks: %s', async (hasLocks) => {
     studio = await openStudio(server.url)
     const { page } = studio
+    if (!hasLocks) {
+      await page.context().addInitScript('Object.defineProperty(navigator, "locks", { value: undefined })')
+      await page.reload()
+    }
     await page.getByLabel('Your question').fill('Of the first tab')
     await kept(page, 'Of the first tab')
     const other = await page.context().newPage()
@@ -177,6 +190,104 @@ describe.skipIf(CHROMIUM === null)('sessions of the Studio', () => {
     await other.getByRole('button', { name: 'Sessions' }).click()
     await other.getByText('Of the first tab').click()
     await other.getByText('That session is open in another tab.').waitFor()
+    // A name that another tab gives stays.
+    await other.getByRole('button', { name: 'Sessions' }).click()
+    await other.getByRole('button', { name: 'Rename Of the first tab' }).click()
+    await other.getByLabel('Title').fill('Named')
+    await other.keyboard.press('Enter')
+    await other.getByRole('button', { name: 'Rename Named' }).waitFor()
+    const named = (tab: Page) => tab.locator('.session-title', { hasText: 'Named' })
+    await page.getByRole('button', { name: 'Sessions' }).click()
+    await named(page).waitFor()
+    await page.keyboard.press('Escape')
+    await page.getByLabel('Your question').fill('It goes on')
+    await kept(page, 'It goes on')
+    await page.goto('about:blank')
+    // What a tab has left can be opened, as it is now.
+    await other.reload()
+    await other.getByRole('button', { name: 'Sessions' }).click()
+    await named(other).click()
+    await expect.poll(() => other.getByLabel('Your question').inputValue()).toBe('It goes on')
+  })
+
+  test('have what is written and chosen in all modes, also what the server will refuse', async () => {
+    studio = await openStudio(server.url)
+    const { page, errors } = studio
+    const show = (name: string) => page.getByRole('navigation').getByRole('button', { name }).click()
+    await page.getByRole('button', { name: 'Six shapes' }).click()
+    await show('Decisions')
+    await page.getByRole('textbox', { name: 'Question 1' }).fill('How many squares are there?')
+    await page.getByLabel('Type of question 1').selectOption('x_count')
+    await page.getByLabel('The largest number').fill('-5')
+    await show('Structure')
+    await page.getByRole('radio', { name: 'Regex' }).click()
+    await show('Detect')
+    await page.getByRole('radio', { name: 'Thorough' }).click()
+    await page.getByLabel('What to find').fill('red circ')
+    await show('Ask')
+    await page.getByLabel('Your question').fill('The last change')
+    await kept(page, 'The last change')
+    await page.reload()
+    await show('Decisions')
+    expect(await page.getByLabel('The largest number').inputValue()).toBe('-5')
+    await show('Structure')
+    expect(await page.getByRole('radio', { name: 'Regex' }).getAttribute('aria-checked')).toBe('true')
+    await show('Detect')
+    expect(await page.getByRole('radio', { name: 'Thorough' }).getAttribute('aria-checked')).toBe('true')
+    expect(await page.getByLabel('What to find').inputValue()).toBe('red circ')
+    expect(await page.getByText('is damaged').count()).toBe(0)
+    expect(errors).toEqual([])
+  })
+
+  test('keep their answers when they are opened while another one waits for its own', async () => {
+    studio = await openStudio(server.url)
+    const { page, errors } = studio
+    const show = (name: string) => page.getByRole('navigation').getByRole('button', { name }).click()
+    const list = page.getByRole('list', { name: 'Sessions' })
+    const submit = () => page.locator('.panel button[type=submit]').click()
+    const answers = page.locator('.row-status', { hasText: /token/ })
+    await show('Multilook')
+    await page.getByRole('textbox', { name: 'Question 1' }).fill('Is there a red circle?')
+    await submit()
+    await answers.waitFor()
+    await page.getByRole('button', { name: 'Sessions' }).click()
+    await page.getByRole('button', { name: 'New session' }).click()
+    await list.waitFor({ state: 'detached' })
+    const never = () => new Promise<void>(() => {})
+    await page.route('**/multilook', never)
+    await page.route('**/v1/detect', never)
+    await page.getByRole('textbox', { name: 'Question 1' }).fill('Is there a star?')
+    await submit()
+    await page.getByText('waiting').waitFor()
+    // QuickTime is uploaded, which nothing stops.
+    await page.route('**/v1/files', never)
+    const frames = [{ width: 64, height: 48, data: new Uint8Array(64 * 48 * 3) }]
+    const film = { name: 'film.mov', mimeType: 'video/quicktime', buffer: await makeVideo({ format: 'mov', frames }) }
+    const pictures = ['docs/pictures/shapes.png', 'docs/pictures/shapes.png']
+    for (const [index, file] of [film, ...pictures].entries()) {
+      await page.getByRole('button', { name: 'Choose files' }).waitFor()
+      await page.getByLabel('Files', { exact: true }).setInputFiles(file)
+      await expect.poll(() => page.locator('.thumb').count()).toBe(index + 1)
+    }
+    await show('Decisions')
+    await page.getByRole('textbox', { name: 'Question 1' }).fill('Is it a film?')
+    await submit()
+    await page.getByRole('button', { name: 'Stop' }).waitFor()
+    await show('Detect')
+    await page.getByRole('radio', { name: 'All 2' }).click()
+    await submit()
+    await page.getByText('1 of 2: shapes.png').waitFor()
+    await page.getByRole('button', { name: 'Sessions' }).click()
+    await list.getByText('Is there a red circle?').click()
+    await answers.waitFor()
+    await show('Detect')
+    expect(await page.getByText('Stopped after').count()).toBe(0)
+    await show('Decisions')
+    await page.locator('.panel button[type=submit]').waitFor()
+    await page.reload()
+    await show('Multilook')
+    await answers.waitFor()
+    expect(errors).toEqual([])
   })
 
   test('when the storage is full, nothing is lost, and the session goes to a file', async () => {

@@ -1,6 +1,7 @@
 import type { Locator, Page } from 'playwright-core'
 import sharp from 'sharp'
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
+import { Accounts } from '../../src/accounts/accounts.ts'
 import type { Scope } from '../../src/accounts/api-key.ts'
 import { Database } from '../../src/storage/database.ts'
 import {
@@ -26,6 +27,15 @@ const QUESTION = 'Is there a red circle?'
 /** Seconds in the video at which there is one, and none. */
 const SEEN = 90
 const UNSEEN = 30
+/** What the browser keeps of all sessions, as a text. */
+const STORED = `new Promise((resolve) => {
+  indexedDB.open('lookout-studio').onsuccess = ({ target: { result: database } }) => {
+    database.transaction('parts').objectStore('parts').getAll().onsuccess = ({ target: { result } }) => {
+      database.close()
+      resolve(JSON.stringify(result))
+    }
+  }
+})`
 
 interface WatchEvent {
   readonly type: string
@@ -216,9 +226,11 @@ describe.skipIf(CHROMIUM === null)('watches in the Studio', () => {
     }
     await page.getByRole('textbox', { name: 'Question 1', exact: true }).fill(QUESTION)
     const fps = page.getByLabel('Looks per second, at most')
-    await fps.fill('50')
+    await fps.fill('-50')
+    await expect.poll(() => page.evaluate(STORED)).toContain('"fps":-50')
+    await page.reload()
     await press('Create the watch')
-    expect(await faultOf(fps)).toMatch(/10/)
+    expect(await faultOf(fps)).toBe('Expected at least 0.05')
     expect(await violationsOf(page)).toEqual([])
     await fps.fill('1')
     await page.getByText('Starts at 0.7 for 2 s').click()
@@ -228,6 +240,16 @@ describe.skipIf(CHROMIUM === null)('watches in the Studio', () => {
     await press('Create the watch')
     expect(await faultOf(below)).toBe("Expected less than 'above', which is 0.7")
     await below.fill('0.4')
+    // Long questions may begin alike.
+    const long = `${QUESTION} ${'And is it red? '.repeat(20)}`
+    await page.getByRole('textbox', { name: 'Question 1', exact: true }).fill(`${long}Really?`)
+    await page.getByRole('textbox', { name: 'Question 1', exact: true }).press('Enter')
+    await page.getByRole('textbox', { name: 'Question 2', exact: true }).fill(`${long}Surely?`)
+    await press('Create the watch')
+    await page.getByRole('heading', { name: long }).waitFor()
+    await press('Delete')
+    await press('Delete it')
+    await page.getByRole('textbox', { name: 'Question 1', exact: true }).fill(QUESTION)
     // The second question is that of the first.
     await page.getByRole('textbox', { name: 'Question 1', exact: true }).press('Enter')
     await page.getByRole('textbox', { name: 'Question 2', exact: true }).fill(QUESTION)
@@ -235,6 +257,15 @@ describe.skipIf(CHROMIUM === null)('watches in the Studio', () => {
     const second = page.locator('.question-row').nth(1)
     await second.getByRole('alert').filter({ hasText: 'Another question has this name' }).waitFor()
     await second.getByRole('button', { name: 'Remove question 2' }).click()
+    // The session that is opened meanwhile has a draft of its own.
+    await page.route('**/v1/watches', () => {})
+    const stopped = page.waitForEvent('requestfailed', (request) => request.method() === 'POST')
+    await press('Create the watch')
+    await page.getByRole('button', { name: 'Sessions' }).click()
+    await page.getByRole('button', { name: 'New session' }).click()
+    await stopped
+    await page.unroute('**/v1/watches')
+    await page.getByRole('textbox', { name: 'Question 1', exact: true }).fill(QUESTION)
     await press('Create the watch')
     await page.getByRole('heading', { name: QUESTION }).waitFor()
     expect(scriptErrors(studio)).toEqual([])
@@ -506,6 +537,26 @@ describe.skipIf(CHROMIUM === null)('watches in the Studio', () => {
     expect(await events().count()).toBe(1)
     expect(await violationsOf(page)).toEqual([])
     expect(studio.errors).toEqual([])
+  })
+
+  test('asks for another key where its own is revoked while it only looks on', async () => {
+    const accounts = new Accounts(database)
+    const { organisation } = await newKey(database)
+    const { key: own, about } = await accounts.createKey({ organisation })
+    key = own
+    await made('Gate')
+    studio = await openStudio(server.url, { key })
+    page = studio.page
+    await mode('Watch')
+    await page.getByRole('heading', { name: 'Gate' }).waitFor()
+    await accounts.revokeKey(about.id)
+    await page.getByText('The server does not accept this key. It may have been revoked.').first().waitFor()
+    await page.getByRole('button', { name: 'Enter a key' }).first().click()
+    key = (await accounts.createKey({ organisation })).key
+    await page.getByLabel('API key').fill(key)
+    await page.keyboard.press('Enter')
+    await page.getByText('The server does not accept this key').first().waitFor({ state: 'detached' })
+    expect(scriptErrors(studio)).toEqual([])
   })
 
   test('a key without the scope learns how to get one', async () => {

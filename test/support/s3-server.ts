@@ -14,6 +14,10 @@ export class S3Server {
   readonly objects = new Map<string, StoredObject>()
   /** Whether it rejects every request, as one that has other keys. */
   refuses = false
+  /** Whether it leaves every request without an answer. */
+  isSilent = false
+  /** What it does in the middle of each object. */
+  breaksOff: 'no' | 'closes' | 'falls silent' = 'no'
   readonly #server: Server
 
   private constructor() {
@@ -34,6 +38,7 @@ export class S3Server {
   }
 
   async #respond(request: IncomingMessage, response: ServerResponse): Promise<void> {
+    if (this.isSilent) return
     const url = new URL(request.url!, 'http://s3')
     const [, bucket, ...rest] = url.pathname.split('/').map(decodeURIComponent)
     const key = rest.join('/')
@@ -58,7 +63,11 @@ export class S3Server {
         if (!object) return void fail(404, 'NoSuchKey')
         const [, first, last] = /^bytes=(\d+)-(\d+)$/.exec(request.headers.range ?? '') ?? []
         const part = first === undefined ? object.bytes : object.bytes.subarray(Number(first), Number(last) + 1)
-        return void response.writeHead(first === undefined ? 200 : 206, { 'content-length': part.length }).end(part)
+        response.writeHead(first === undefined ? 200 : 206, { 'content-length': part.length })
+        if (this.breaksOff === 'no') return void response.end(part)
+        return void response.write(part.subarray(0, part.length / 2), () => {
+          if (this.breaksOff === 'closes') response.destroy()
+        })
       }
       default:
         return void fail(405, 'MethodNotAllowed')

@@ -17,7 +17,7 @@ export interface StoredContent {
 }
 
 /**
- * Answers with a file, or with the part of it that the client asks for.
+ * Answers with a file, or with the part of it that the client asks for; with neither where the client has the file.
  * @returns null where its bytes are missing.
  * @throws ApiError 416
  */
@@ -35,6 +35,11 @@ export async function sendContent(
     .header('content-disposition', attachment(file.filename))
     .header('content-security-policy', "default-src 'none'; sandbox")
     .header('x-content-type-options', 'nosniff')
+  const had = request.headers['if-none-match']?.split(',').map((one) => one.trim().replace(/^W\//, '')) ?? []
+  if (had.includes(tag) || had.includes('*')) {
+    reply.code(304)
+    return Readable.from([])
+  }
   const conditional = request.headers['if-range']
   const header = conditional === undefined || conditional === tag ? request.headers.range : undefined
   const range = requestedRange(header, file.bytes)

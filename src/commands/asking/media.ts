@@ -84,7 +84,7 @@ export async function readMedium(file: MediaFile, reading: Reading = {}): Promis
     return pictureOf(name, await file.whole(), reading)
   }
   const isPaged = kind === 'document'
-  if (page !== null && !isPaged) throw new MediaError(`${name} is ${type}, which has no pages (--page)`)
+  if (page !== null && !isPaged) throw new MediaError(`${name} is ${type}, which has no pages`)
   return {
     name,
     kind,
@@ -217,12 +217,12 @@ function inlinePart(medium: Medium, url: string): object {
   return kind === 'audio' ? soundPart(url, type) : urlPart(kind, url)
 }
 
-function pagesOf({ pages }: Medium): { readonly pages?: string } {
+function pagesOf({ pages }: Pick<Medium, 'pages'>): { readonly pages?: string } {
   return pages === undefined ? {} : { pages }
 }
 
-export function urlPart(kind: 'image' | 'video' | 'document', url: string): object {
-  if (kind === 'document') return { type: 'file', file: { file_data: url } }
+export function urlPart(kind: MediaKind, url: string, pages: Pick<Medium, 'pages'> = {}): object {
+  if (kind === 'document') return { type: 'file', file: { file_data: url, ...pagesOf(pages) } }
   return { type: `${kind}_url`, [`${kind}_url`]: { url } }
 }
 
@@ -242,8 +242,10 @@ export function namedFault(error: unknown, names: readonly string[]): unknown {
   return name === undefined ? error : aboutMedium(name, error)
 }
 
-function aboutMedium(name: string, { message }: ServerError): MediaError {
-  return new MediaError(`${name}: ${message}`)
+function aboutMedium(name: string, { message, param }: ServerError): MediaError {
+  // Commands and tools know the pages of a document by another name.
+  const told = param?.endsWith('.pages') ? message.replace(param, 'page') : message
+  return new MediaError(`${name}: ${told}`)
 }
 
 /** @throws MediaError for bytes that are not a picture that can be decoded. */

@@ -1,6 +1,7 @@
 import { lstat, realpath, stat } from 'node:fs/promises'
 import { dirname, isAbsolute, join, resolve, sep } from 'node:path'
 import { fileURLToPath } from 'node:url'
+import type { MediaKind } from '../../media/media-type.ts'
 import { firstOf, kindOfName, MediaError, type Medium, readMedium } from '../asking/media.ts'
 import { Glob } from './glob.ts'
 import { entriesOf, type HeldFile, openHeld } from './held-file.ts'
@@ -16,7 +17,7 @@ const MOST_PICTURE_BYTES = 50 * 2 ** 20
 /** What an agent names: a file of this machine, or an address that the server fetches. */
 export type Source =
   | { readonly type: 'medium'; readonly medium: Medium }
-  | { readonly type: 'address'; readonly url: string; readonly kind: 'image' | 'video' | 'document' }
+  | { readonly type: 'address'; readonly url: string; readonly kind: MediaKind; readonly pages?: string }
 
 /** What opens files. */
 export interface Holder {
@@ -90,9 +91,10 @@ export class AllowedMedia {
   async open(named: string, { held, page, notes }: Holder): Promise<Source> {
     if (isAddress(named)) {
       if (!URL.canParse(named)) throw new MediaError(`${named} is not an address`)
-      if (page !== null) throw new MediaError('page needs a file: a picture at an address is not fetched here')
-      const kind = kindOfName(new URL(named).pathname)
-      return { type: 'address', url: named, kind: kind === 'video' || kind === 'document' ? kind : 'image' }
+      const kind = kindOfAddress(new URL(named))
+      if (page === null) return { type: 'address', url: named, kind }
+      if (kind === 'document') return { type: 'address', url: named, kind, pages: String(page) }
+      throw new MediaError('page needs a file or a document: a picture at an address is not fetched here')
     }
     const file = held.use(await this.#file(named))
     if (file.byteLength > MOST_BYTES) throw new MediaError(`${named} has more than ${MOST_BYTES / 2 ** 20} MiB`)
@@ -246,6 +248,11 @@ export class AllowedMedia {
 /** Whether the server fetches what is named, which needs no folder. */
 export function isAddress(named: string): boolean {
   return /^https?:\/\//i.test(named)
+}
+
+/** By its ending alone. Documents of the server are TIFFs too. */
+function kindOfAddress({ pathname }: URL): MediaKind {
+  return /\.tiff?$/i.test(pathname) ? 'document' : (kindOfName(pathname) ?? 'image')
 }
 
 function withSeparator(folder: string): string {

@@ -206,7 +206,7 @@ async function sendSources(
   const media = sources.flatMap((source) => (source.type === 'medium' ? [source.medium] : []))
   const sent = await sendMedia(media, client, uploads, signal)
   return sources.map((source) =>
-    source.type === 'medium' ? sent.shift()! : { url: source.url, part: urlPart(source.kind, source.url) },
+    source.type === 'medium' ? sent.shift()! : { url: source.url, part: urlPart(source.kind, source.url, source) },
   )
 }
 

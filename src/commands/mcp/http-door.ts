@@ -12,11 +12,13 @@ import {
   type McpServer,
   originValidationResponse,
 } from '@modelcontextprotocol/server'
+import { ConfigError } from '../../config/config.ts'
 import { parseJsonOr } from '../../lib/json/parse-json.ts'
 import { openSessions } from './sessions.ts'
 
 const PATH = '/mcp'
-const MOST_BODY_BYTES = 2 ** 20
+/** As much as the server takes of a request. */
+const MOST_BODY_BYTES = 20 * 2 ** 20
 
 export interface HttpDoor extends AsyncDisposable {
   readonly url: string
@@ -31,7 +33,7 @@ export async function openHttpDoor(create: () => McpServer, key: string, port: n
   const handler = createMcpHandler(create, { maxRequestBodySize: MOST_BODY_BYTES })
   const sessions = openSessions(create)
   const wanted = digest(`Bearer ${key}`)
-  const answer = async (request: Request): Promise<Response> => {
+  const answer = async (request: Request, ended: AbortSignal): Promise<Response> => {
     const stranger =
       hostHeaderValidationResponse(request, localhostAllowedHostnames()) ??
       originValidationResponse(request, localhostAllowedOrigins())
@@ -40,18 +42,21 @@ export async function openHttpDoor(create: () => McpServer, key: string, port: n
       return refusal(401, 'expected the header Authorization: Bearer KEY', { 'www-authenticate': 'Bearer' })
     }
     if (new URL(request.url).pathname !== PATH) return refusal(404, `expected the path ${PATH}`)
-    if (request.method !== 'POST') return (await sessions.handle(request, undefined)) ?? handler.fetch(request)
+    if (request.method !== 'POST') return (await sessions.handle(request, undefined, ended)) ?? handler.fetch(request)
     const text = await textOf(request)
     if (text === null) return refusal(413, `expected at most ${MOST_BODY_BYTES} bytes`)
     const parsedBody = parseJsonOr(text, undefined)
     if (parsedBody === undefined) return refusal(400, 'expected JSON')
-    return (await sessions.handle(request, parsedBody)) ?? handler.fetch(request, { parsedBody })
+    return (await sessions.handle(request, parsedBody, ended)) ?? handler.fetch(request, { parsedBody })
   }
   const server = createServer((request, response) => {
     pass(request, response, answer).catch(() => response.destroy())
   })
   server.listen(port, '127.0.0.1')
-  await once(server, 'listening')
+  await once(server, 'listening').catch((error: NodeJS.ErrnoException) => {
+    if (error.code !== 'EADDRINUSE') throw error
+    throw new ConfigError(`--http: port ${port} is in use; name another one, or 0 for any`)
+  })
   return {
     url: `http://127.0.0.1:${(server.address() as AddressInfo).port}${PATH}`,
     [Symbol.asyncDispose]: async () => {
@@ -66,7 +71,7 @@ export async function openHttpDoor(create: () => McpServer, key: string, port: n
 async function pass(
   incoming: IncomingMessage,
   outgoing: ServerResponse,
-  answer: (request: Request) => Promise<Response>,
+  answer: (request: Request, ended: AbortSignal) => Promise<Response>,
 ): Promise<void> {
   const { method = 'GET', headers } = incoming
   const url = `http://${headers.host ?? 'unknown'}${incoming.url ?? '/'}`
@@ -83,7 +88,7 @@ async function pass(
         ...(hasBody ? { body: Readable.toWeb(incoming) as ReadableStream<Uint8Array>, duplex: 'half' } : {}),
       })
     : null
-  const response = request === null ? refusal(400, 'expected a Host') : await answer(request)
+  const response = request === null ? refusal(400, 'expected a Host') : await answer(request, left.signal)
   outgoing.writeHead(response.status, Object.fromEntries(response.headers))
   if (response.body === null) outgoing.end()
   else await pipeline(Readable.fromWeb(response.body as never), outgoing)
@@ -95,10 +100,10 @@ async function textOf({ body }: Request): Promise<string | null> {
   let length = 0
   for await (const piece of body ?? []) {
     length += piece.length
-    if (length > MOST_BODY_BYTES) return null
-    pieces.push(piece)
+    // The rest is dropped: a client that is cut off while it sends does not see the answer.
+    if (length <= MOST_BODY_BYTES) pieces.push(piece)
   }
-  return Buffer.concat(pieces).toString()
+  return length > MOST_BODY_BYTES ? null : Buffer.concat(pieces).toString()
 }
 
 function refusal(status: number, message: string, headers: Record<string, string> = {}): Response {

@@ -45,20 +45,27 @@ const side = z
   .describe('Size of the upright picture in pixels; null if its header does not say, and for other media.')
 
 const probability = z.number()
-const question = z.object({
-  question: text.describe('The question in words, such as: Is the screw tight?'),
-  options: z
-    .array(z.string().min(1).max(500))
-    .min(2)
-    .max(255)
-    .refine((options) => new Set(options).size === options.length, 'expected options that differ')
-    .optional()
-    .describe('Omitted for a yes-or-no question.'),
-  ordered: z
-    .boolean()
-    .optional()
-    .describe('Whether the options are levels in ascending order, so that the answer is a score from 0.'),
-})
+/** What the server takes. */
+const MOST_LEVELS = 10
+const question = z
+  .strictObject({
+    question: text.describe('The question in words, such as: Is the screw tight?'),
+    options: z
+      .array(z.string().min(1).max(500))
+      .min(2)
+      .max(255)
+      .refine((options) => new Set(options).size === options.length, 'expected options that differ')
+      .optional()
+      .describe(`Omitted for a yes-or-no question; at most ${MOST_LEVELS} if they are ordered.`),
+    ordered: z
+      .boolean()
+      .optional()
+      .describe('Whether the options are levels in ascending order, so that the answer is a score from 0.'),
+  })
+  .refine(({ options, ordered }) => !ordered || (options !== undefined && options.length <= MOST_LEVELS), {
+    path: ['options'],
+    error: `expected 2 to ${MOST_LEVELS} options that are ordered`,
+  })
 
 const answer = z.object({
   answer: z

@@ -49,7 +49,8 @@ export function serveResources(mcp: McpServer, { folders, latest }: ReturnType<t
         name: 'picture',
         title: 'A picture in an allowed folder',
         uriTemplate: 'file://{+path}',
-        description: 'By its absolute path. A large picture, or one of a rarer format, comes as a smaller JPEG.',
+        description:
+          'By its absolute path. A large picture comes as a smaller JPEG, one of a rarer format as PNG or JPEG.',
       },
     ],
   }))

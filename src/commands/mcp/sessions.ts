@@ -10,37 +10,61 @@ const MOST_SESSIONS = 100
 const IDLE_MS = 3_600_000
 const SESSION_HEADER = 'mcp-session-id'
 
+interface Session {
+  readonly transport: WebStandardStreamableHTTPServerTransport
+  /** Requests whose answers are not sent yet. */
+  calls: number
+}
+
 /**
  * Sessions over HTTP, of clients that speak a version before 2026-07-28. These cancel a call with a message of its own,
  * which only a session can match with the call. Later versions have no sessions, and end the connection.
  */
 export function openSessions(create: () => McpServer) {
-  const open = new LRUCache<string, WebStandardStreamableHTTPServerTransport>({
+  /** Those that end once their calls are answered. Until then, clients may cancel these calls, or answer what they ask. */
+  const ending = new Map<string, Session>()
+  const open = new LRUCache<string, Session>({
     max: MOST_SESSIONS,
     ttl: IDLE_MS,
     updateAgeOnGet: true,
     // Also of one that has been idle, or is the oldest of too many. Its client begins another.
-    dispose: (transport) => void transport.close(),
+    dispose: (session, id) => {
+      if (session.calls > 0) ending.set(id, session)
+      else void session.transport.close()
+    },
   })
   const begin = async (request: Request, parsedBody: unknown): Promise<Response> => {
     const transport = new WebStandardStreamableHTTPServerTransport({
       sessionIdGenerator: randomUUID,
-      onsessioninitialized: (id) => void open.set(id, transport),
+      onsessioninitialized: (id) => void open.set(id, { transport, calls: 0 }),
       onsessionclosed: (id) => void open.delete(id),
     })
     await create().connect(transport)
     return transport.handleRequest(request, { parsedBody })
   }
+  const countCall = (id: string, session: Session, ended: AbortSignal) => {
+    if (ended.aborted) return
+    session.calls++
+    const end = () => {
+      session.calls--
+      if (session.calls === 0 && ending.delete(id)) void session.transport.close()
+    }
+    ended.addEventListener('abort', end, { once: true })
+  }
   return {
     /**
      * @param body of the request, parsed; undefined for one without.
+     * @param ended fires when its answer is sent, or its client has left.
      * @returns null for a request that belongs to no session.
      */
-    async handle(request: Request, body: unknown): Promise<Response | null> {
+    async handle(request: Request, body: unknown, ended: AbortSignal): Promise<Response | null> {
       const id = request.headers.get(SESSION_HEADER)
       if (id === null) return isInitializeRequest(body) ? begin(request, body) : null
-      const transport = open.get(id)
-      if (transport !== undefined) return transport.handleRequest(request, { parsedBody: body })
+      const session = open.get(id) ?? ending.get(id)
+      if (session !== undefined) {
+        if (request.method === 'POST') countCall(id, session, ended)
+        return session.transport.handleRequest(request, { parsedBody: body })
+      }
       const error = { code: -32001, message: 'Unknown session: initialize a new one' }
       return Response.json({ jsonrpc: '2.0', error, id: null }, { status: 404 })
     },

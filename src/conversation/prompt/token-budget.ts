@@ -37,6 +37,9 @@ export class MeasuredPrompt {
 /** The output limit that a client requests, and the parameter that sets it. */
 export type AskedTokens = Pick<ReplyOptions, 'maxTokens' | 'maxTokensParam' | 'clampsTokens'>
 
+/** The part of the context that a reply gets where an estimate leaves none: the prompt may have fewer tokens. */
+const LEAST_PART = 1 / 8
+
 /** The limit of a reply for which the client requests none. */
 export const AS_MANY_AS_FIT: AskedTokens = { maxTokens: null, maxTokensParam: 'max_completion_tokens' }
 
@@ -59,17 +62,24 @@ export async function outputBudget(
   if (most + Math.max(1, wanted) <= model.contextTokens) return wanted
   const texts = prompt.flatMap(({ parts }) => parts.flatMap((part) => (part.type === 'text' ? [part.text] : [])))
   if (leastTokens(texts, model) > model.contextTokens) throw contextExceeded(model, param)
-  const counts = await Promise.all(prompt.map((part) => part.countTokens()))
-  const promptTokens = sumOf(counts, (count) => count)
-  const left = model.contextTokens - promptTokens
+  const left = await roomAfter(prompt, model)
+  const promptTokens = model.contextTokens - left
   if (left < 1) throw contextExceeded(model, param, promptTokens)
   if (wanted <= left) return wanted
   if (asked === null || clampsTokens) return left
+  if (model.engine.info.estimatesTokens) return wanted
   throw invalidRequest(
     say`The prompt of ${promptTokens} tokens leaves no room for ${[maxTokensParam]} ${asked}: ${contextLimit(model.contextTokens)}`,
     maxTokensParam,
     { code: 'context_length_exceeded' },
   )
+}
+
+/** The tokens that a prompt leaves to a reply; less than 1 where it does not fit. */
+export async function roomAfter(prompt: readonly MeasuredPrompt[], model: ServedModel): Promise<number> {
+  const counts = await Promise.all(prompt.map((part) => part.countTokens()))
+  const left = model.contextTokens - sumOf(counts, (count) => count)
+  return left < 1 && model.engine.info.estimatesTokens ? Math.ceil(model.contextTokens * LEAST_PART) : left
 }
 
 /** A lower bound of the texts' tokens, computed without the tokeniser. */

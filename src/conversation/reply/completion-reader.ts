@@ -42,11 +42,12 @@ export class CompletionReader {
   readonly #maxTokens: number
   readonly #byToken: boolean
   readonly #counts: number[]
+  /** Tokens of the thought of each branch. */
+  readonly #thoughts: number[]
   #at = 0
   #isCut = false
   #isInterrupted = false
   #hasFinished = false
-  reasoningTokens = 0
 
   /** @param mayStop whether the text may end the completion, so that each token is read separately. */
   constructor({ readers, maxTokens, nothing }: CompletionParts, mayStop = false) {
@@ -56,6 +57,7 @@ export class CompletionReader {
     this.#maxTokens = readers.length === 1 ? Number.POSITIVE_INFINITY : maxTokens
     this.#byToken = mayStop || readers.length > 1
     this.#counts = readers.map(() => 0)
+    this.#thoughts = readers.map(() => 0)
   }
 
   get isSingle(): boolean {
@@ -69,6 +71,10 @@ export class CompletionReader {
 
   get tokens(): number {
     return sumOf(this.#counts, (count) => count)
+  }
+
+  get reasoningTokens(): number {
+    return sumOf(this.#thoughts, (count) => count)
   }
 
   /** Log-probabilities that no piece carries; call at the end. */
@@ -105,16 +111,17 @@ export class CompletionReader {
     this.#counts[this.#at]! += event.tokens
     const { reader, events } = this.#branches[this.#at]!
     const pieces = this.#joined(events.push(event))
-    if (reader.section === 'thought') this.reasoningTokens += event.tokens
+    if (reader.section === 'thought') this.#thoughts[this.#at]! += event.tokens
     return { pieces }
   }
 
-  #end({ reason, completionTokens, thoughtInterrupted = false, end }: FinishEvent): ReadStep {
+  #end({ reason, completionTokens, reasoningTokens, thoughtInterrupted = false, end }: FinishEvent): ReadStep {
     const isCut = reason === 'length'
     this.#isCut ||= isCut
     this.#isInterrupted ||= thoughtInterrupted
     // Tokens that print nothing have no events; only a limited number of them count.
     this.#counts[this.#at]! += Math.min(completionTokens - this.#counts[this.#at]!, this.#maxTokens - this.tokens)
+    this.#thoughts[this.#at] = Math.min(reasoningTokens ?? this.#thoughts[this.#at]!, this.#counts[this.#at]!)
     const pieces = this.#joined(this.#branches[this.#at]!.events.end(isCut))
     if (this.#at === this.#branches.length - 1) {
       const finish = { ...this.#finish(), ...(end && { end }) }

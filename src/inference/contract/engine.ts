@@ -101,6 +101,8 @@ export interface ModelInfo {
    * Bytes of text in one token at most. Infinite where that is unknown, for example before the model is first loaded.
    */
   readonly longestTokenBytes: number
+  /** Whether counts of tokens are estimates: only the servers can count, and they refuse a prompt that is too long. */
+  readonly estimatesTokens?: boolean
   /** Jinja source of the chat template; null when the model has none. */
   readonly chatTemplate: string | null
   /**

@@ -96,6 +96,8 @@ export interface FinishEvent {
   readonly reason: 'stop' | 'length'
   /** Tokens generated, without the end-of-turn token. */
   readonly completionTokens: number
+  /** How many of them are the thought's, where a server says it. */
+  readonly reasoningTokens?: number
   /** True when the engine ended the thought because its budget was used up. */
   readonly thoughtInterrupted?: boolean
   /**

@@ -11,7 +11,7 @@ import type { Servers } from './servers/servers.ts'
 import { apiKeyOf, mostWaiting, type RemoteEngineOptions, serversOf, watched } from './start.ts'
 import { describeTextModel } from './text-model.ts'
 import { ServerFailure } from './wire/wire.ts'
-import { noServer, RETRIED, unavailable } from './work-run.ts'
+import { noServer, overloaded, RETRIED, unavailable } from './work-run.ts'
 
 /** Inputs of one request to a server. More would hold up this process when their vectors are read. */
 const INPUTS_AT_ONCE = 32
@@ -182,8 +182,8 @@ class EmbeddingEngine implements Engine {
     }
   }
 
-  #errorOf({ kind }: ServerFailure): ApiError {
-    if (kind === 'busy') return unavailable('The servers of this model are overloaded.')
+  #errorOf(failure: ServerFailure): ApiError {
+    if (failure.kind === 'busy') return overloaded(failure)
     return this.#servers.up.length === 0 ? noServer() : unavailable('The server of this model has failed.')
   }
 }

@@ -83,11 +83,6 @@ export interface ReplyRater<Prompt extends ReadPrompt> {
 export interface Exchange<Prompt extends ReadPrompt> {
   readonly wire: Omit<Wire, 'complete'>
   /**
-   * False where only the servers know how many tokens a text has: counts are estimates then, until a server has said
-   * them, and what it has cached is not known.
-   */
-  readonly countsTokens: boolean
-  /**
    * @param params name the inputs in errors.
    * @returns null when it takes too long.
    * @throws ApiError 400 for media that the model does not take.

@@ -219,7 +219,7 @@ export class RemoteEngine<Prompt extends ReadPrompt> implements Engine {
   async measure(work: Work, signal: AbortSignal): Promise<Measurement> {
     signal.throwIfAborted()
     const { branches, sharedTokens } = await this.#admit(work, signal)
-    return { prompts: usageOf(branches, sharedTokens), exact: this.#parts.exchange.countsTokens }
+    return { prompts: usageOf(branches, sharedTokens), exact: this.info.estimatesTokens !== true }
   }
 
   async stats(): Promise<EngineStats> {
@@ -279,21 +279,25 @@ export class RemoteEngine<Prompt extends ReadPrompt> implements Engine {
       branches.map(async (branch, index): Promise<AdmittedBranch<Prompt>> => {
         const { prompt, countedTokens } = exchange.join(shared!, suffixes[index]!)
         if (prompt.promptTokens === 0) throw invalidRequest('The prompt is empty.', params[index]!)
-        // What joining adds is nothing that a client could have counted: it costs tokens of the completion.
-        checkLength(countedTokens, branch.maxTokens, info, params[index]!)
-        checkLength(prompt.promptTokens, null, info, params[index]!)
+        if (!info.estimatesTokens) {
+          // What joining adds is nothing that a client could have counted: it costs tokens of the completion.
+          checkLength(countedTokens, branch.maxTokens, info, params[index]!)
+          checkLength(prompt.promptTokens, null, info, params[index]!)
+        }
         const unrated = branch.topLogProbs === undefined ? null : exchange.wire.logProbProblem(branch.sampling)
         if (unrated !== null) throw invalidRequest(unrated, LOG_PROBS_PARAM)
         const enforced = branch.constraint === undefined ? null : exchange.enforced(branch.constraint)
         const grammar = enforced === null ? null : await constraints.write(enforced, organisation)
-        const left = info.contextTokens - prompt.promptTokens
-        const maxTokens = Math.min(branch.maxTokens ?? left, left)
+        const left = Math.max(1, info.contextTokens - prompt.promptTokens)
+        const most = branch.maxTokens ?? left
+        const maxTokens = info.estimatesTokens ? most : Math.min(most, left)
         return { ...branch, index, prompt, maxTokens, grammar }
       }),
     )
     // A branch that adds nothing to the prefix computes the last token of it.
     const borrowed = suffixes.some(({ promptTokens }) => promptTokens === 0) ? 1 : 0
-    const sharedTokens = exchange.countsTokens ? Math.max(0, shared!.promptTokens - borrowed) : 0
+    // What servers that count by themselves have cached is not known before they say it.
+    const sharedTokens = info.estimatesTokens ? 0 : Math.max(0, shared!.promptTokens - borrowed)
     return { branches: admitted, sharedTokens }
   }
 

@@ -32,6 +32,7 @@ export class TextCompletion {
   readonly #form: JsonForm | null
   #thought: Thought | null
   #tokens = 0
+  #reasoningTokens: number | null = null
   /** Tokens since the last text. */
   #silent = 0
   /** Log-probabilities of the tokens since then. */
@@ -76,8 +77,9 @@ export class TextCompletion {
   }
 
   /** The server has counted its tokens. */
-  counted(tokens: number): void {
+  counted(tokens: number, reasoningTokens: number | null): void {
     this.#tokens = tokens
+    this.#reasoningTokens = reasoningTokens
   }
 
   finish(given: 'stop' | 'length'): void {
@@ -91,6 +93,7 @@ export class TextCompletion {
       completion: this.index,
       reason: isWhole ? given : 'length',
       completionTokens: this.#tokens,
+      ...(this.#reasoningTokens === null ? {} : { reasoningTokens: this.#reasoningTokens }),
     })
   }
 

@@ -26,7 +26,7 @@ export interface TextExchangeParts {
   readonly pixelsPerToken: number | null
 }
 
-/** Most texts have more bytes in a token: an estimate must not refuse what a server would take. */
+/** For usage, and for the room that is left to a reply: an estimate refuses nothing that a server would take. */
 const BYTES_PER_TOKEN = 4
 /** Characters of a prompt that decide which server gets it, where it has no picture. */
 const KEY_CHARACTERS = 1024
@@ -38,7 +38,6 @@ const EFFORTS = [
 
 /** The servers apply a template of their own and take messages; completions come as text. */
 export class TextExchange implements Exchange<TextPrompt> {
-  readonly countsTokens = false
   readonly wire: Wire<ChatQuestion>
   readonly #parts: TextExchangeParts
 
@@ -103,12 +102,12 @@ export class TextExchange implements Exchange<TextPrompt> {
         if (piece.fingerprint !== undefined) run.identified(piece.fingerprint)
         one.add(piece)
       },
-      note: ({ promptTokens, cachedTokens, completionTokens }) => {
+      note: ({ promptTokens, cachedTokens, completionTokens, reasoningTokens = null }) => {
         const { usage } = run
         usage.promptTokens = promptTokens
         usage.imageTokens = Math.min(usage.imageTokens, promptTokens)
         usage.cachedTokens = Math.max(usage.cachedTokens, cachedTokens ?? 0)
-        if (completionTokens !== undefined) completion.counted(completionTokens)
+        if (completionTokens !== undefined) completion.counted(completionTokens, reasoningTokens)
       },
     })
   }

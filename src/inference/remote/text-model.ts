@@ -37,6 +37,7 @@ export function describeTextModel(card: OpenAiModelCard): TextModel {
   const info: ModelInfo = {
     contextTokens,
     longestTokenBytes: Number.POSITIVE_INFINITY,
+    estimatesTokens: true,
     chatTemplate: embeds ? null : CHATML,
     bosToken: '',
     eosToken: '',

@@ -50,7 +50,6 @@ const KEY_TOKENS = 256
 
 /** Prompts are tokenised here, and completions come as tokens. */
 export class TokenExchange implements Exchange<RemotePrompt> {
-  readonly countsTokens = true
   readonly wire: TokenWire
   readonly rater: TokenRater
   readonly #parts: TokenExchangeParts

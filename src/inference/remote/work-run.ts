@@ -107,7 +107,6 @@ export class WorkRun<Prompt extends ReadPrompt> {
   async #place(count: number, avoid: ModelServer | undefined): Promise<Place> {
     const { organisation, key, branches, priority, signal, trace, placed } = this.#work
     const { servers } = this.#parts
-    if (servers.up.length === 0) throw new ServerFailure('lost', 'no server can be used')
     const workCount = branches.reduce((sum, { n }) => sum + n, 0)
     const place = await servers.place({ organisation, key, count, workCount, priority, avoid }, signal)
     placed()
@@ -171,7 +170,7 @@ export class WorkRun<Prompt extends ReadPrompt> {
       this.#parts.warn(`A constraint was refused: ${failure.message}`)
       return notSupported(constraint, 'the servers of this model cannot follow it')
     }
-    if (failure.kind === 'busy') return unavailable('The servers of this model are overloaded.')
+    if (failure.kind === 'busy') return overloaded(failure)
     return this.#parts.servers.up.length === 0 ? noServer() : unavailable('The server of this model has failed.')
   }
 }
@@ -180,6 +179,11 @@ export function noServer(): ApiError {
   return unavailable('No server of this model can be used.')
 }
 
-export function unavailable(message: string): ApiError {
-  return modelOverloaded(`${message} ${tryAgainIn(RETRY_SECONDS)}`, RETRY_SECONDS)
+/** @param failure that may say when there will be room. */
+export function overloaded({ retrySeconds }: ServerFailure): ApiError {
+  return unavailable('The servers of this model are overloaded.', retrySeconds ?? RETRY_SECONDS)
+}
+
+export function unavailable(message: string, seconds = RETRY_SECONDS): ApiError {
+  return modelOverloaded(`${message} ${tryAgainIn(seconds)}`, seconds)
 }

@@ -1,7 +1,8 @@
 import { createHash } from 'node:crypto'
+import { lstatSync, type Stats, statSync } from 'node:fs'
 import { Socket } from 'node:net'
 import { tmpdir } from 'node:os'
-import { join } from 'node:path'
+import { dirname, join } from 'node:path'
 
 /** Longest path of a socket that every platform takes. */
 const MAX_SOCKET_PATH = 100
@@ -14,6 +15,20 @@ export function socketPath(directory: string): string {
   if (Buffer.byteLength(path) <= MAX_SOCKET_PATH) return path
   const hash = createHash('sha256').update(directory).digest('hex').slice(0, 16)
   return join(tmpdir(), `lookout-${hash}`, SOCKET)
+}
+
+/** What is wrong with the socket's folder: among temporary files, another user may have made it, to pose as the database. */
+export function problemOfSocket(directory: string): string | null {
+  const folder = dirname(socketPath(directory))
+  if (folder === directory) return null
+  const stats = lstatSync(folder, { throwIfNoEntry: false })
+  if (stats === undefined || [process.getuid?.(), ownerOf(directory).uid].includes(stats.uid)) return null
+  return `${folder}, the folder of its socket, belongs to another user`
+}
+
+/** Who owns a folder, or will own it once it is made. */
+export function ownerOf(directory: string): Stats {
+  return statSync(directory, { throwIfNoEntry: false }) ?? ownerOf(dirname(directory))
 }
 
 /** A socket that always connects to its own path: node-postgres only accepts short ones. */

@@ -3,18 +3,21 @@
  * connected, or the process that started it wants it: the server, the command line and a second server share it, and
  * who comes last does not have to be who started it.
  *
- * Arguments: the folder, and a folder where an empty database is kept for the next time that one is needed.
+ * Arguments: the folder, and a folder where an empty database is kept for the next time that one is needed. With the first
+ * alone it only tries whether its user can run the database.
  * Says `ready`, `taken` when another process has the folder, or `failed` with a reason; and, asked to end, `shared` when it
  * cannot because others use it.
  */
-import { cpSync, existsSync } from 'node:fs'
+import { spawnSync } from 'node:child_process'
+import { accessSync, cpSync, existsSync, lstatSync, mkdirSync, readdirSync } from 'node:fs'
 import { access, chmod, constants, mkdir, rename, rm } from 'node:fs/promises'
 import { createServer } from 'node:net'
 import { dirname, join } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
+import { fileURLToPath } from 'node:url'
 import { releaseMemoryWhenIdle } from '../../lib/guarded/memory.ts'
 import { FolderLock } from '../folder-lock.ts'
-import { socketPath } from './address.ts'
+import { ownerOf, problemOfSocket, socketPath } from './address.ts'
 import { describeFailure } from './failure.ts'
 import { openPglite } from './pglite.ts'
 import { SharedSession } from './session.ts'
@@ -32,6 +35,7 @@ export type DatabaseProcessMessage =
   | { readonly state: 'failed'; readonly message: string }
 
 async function main(directory: string, cache: string): Promise<void> {
+  becomeOwner(directory)
   await mkdir(directory, { recursive: true, mode: 0o700 })
   const lock = FolderLock.exclusive(directory)
   if (lock === null) return leave({ state: 'taken' })
@@ -81,6 +85,8 @@ async function main(directory: string, cache: string): Promise<void> {
 
   const path = socketPath(directory)
   await mkdir(dirname(path), { recursive: true, mode: 0o700 })
+  const problem = problemOfSocket(directory)
+  if (problem !== null) throw new Error(problem)
   await rm(path, { force: true })
   await new Promise<void>((resolve, reject) => {
     server.once('error', reject)
@@ -88,6 +94,35 @@ async function main(directory: string, cache: string): Promise<void> {
   })
   await chmod(path, 0o600)
   say({ state: 'ready' })
+}
+
+/**
+ * Files that root makes would be closed to the server's user: root becomes that user, for good. It stays root where that user
+ * cannot run the database: the files are root's already, the user has no way to them or to this program, or a container does not
+ * allow it.
+ */
+function becomeOwner(directory: string): void {
+  if (process.getuid?.() !== 0) return
+  const { uid, gid } = ownerOf(directory)
+  if (uid === 0) return
+  const trial = [...process.execArgv, fileURLToPath(import.meta.url), directory]
+  if (spawnSync(process.execPath, trial, { uid, gid, stdio: 'ignore' }).status !== 0) return
+  process.setgroups!([gid])
+  process.setgid!(gid)
+  process.setuid!(uid)
+}
+
+/** @throws Error when this process's user, who is not root, cannot run the database. */
+async function tryAsOwner(directory: string): Promise<void> {
+  await import('@electric-sql/pglite')
+  for (const folder of [directory, dirname(socketPath(directory))]) {
+    mkdirSync(folder, { recursive: true, mode: 0o700 })
+    accessSync(folder, constants.W_OK)
+    for (const name of ['', ...readdirSync(folder, { recursive: true, encoding: 'utf8' })]) {
+      const { uid } = lstatSync(join(folder, name))
+      if (uid !== process.getuid!()) throw new Error(`${join(folder, name)} belongs to another user`)
+    }
+  }
 }
 
 /**
@@ -99,11 +134,22 @@ async function makeEmptyDatabase(data: string, cache: string): Promise<void> {
   const template = join(cache, 'empty-database-1')
   const draft = `${data}.new`
   await rm(draft, { recursive: true, force: true })
-  if (existsSync(template) || (await keepEmptyDatabase(template))) {
+  const isKept = existsSync(template) || (await keepEmptyDatabase(template))
+  if (!isKept || !(await copyDatabase(template, draft))) await createDatabase(draft)
+  await rename(draft, data)
+}
+
+/** @returns false when another user's template cannot be read. */
+async function copyDatabase(template: string, draft: string): Promise<boolean> {
+  try {
     // A thousand files, in two thirds of the time that `cp` takes; this process has nothing else to do.
     cpSync(template, draft, { recursive: true, preserveTimestamps: true })
-  } else await createDatabase(draft)
-  await rename(draft, data)
+    return true
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== 'EACCES') throw error
+    await rm(draft, { recursive: true, force: true })
+    return false
+  }
 }
 
 /** @returns whether there is one now. */
@@ -134,7 +180,9 @@ function leave(message: DatabaseProcessMessage): void {
   else process.exit(0)
 }
 
-releaseMemoryWhenIdle(FIRST_RELEASE_MS)
-
 const [directory, cache] = process.argv.slice(2)
-await main(directory!, cache!).catch((error: unknown) => leave({ state: 'failed', message: describeFailure(error) }))
+if (cache === undefined) await tryAsOwner(directory!)
+else {
+  releaseMemoryWhenIdle(FIRST_RELEASE_MS)
+  await main(directory!, cache).catch((error: unknown) => leave({ state: 'failed', message: describeFailure(error) }))
+}

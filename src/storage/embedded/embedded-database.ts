@@ -6,7 +6,7 @@ import { setTimeout as delay } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
 import { DATABASE_ENVIRONMENT, DATABASE_OPTIONS } from '../../lib/guarded/memory.ts'
 import { withTimeout } from '../../lib/with-timeout.ts'
-import { socketPath } from './address.ts'
+import { problemOfSocket, socketPath } from './address.ts'
 import type { DatabaseProcessMessage } from './database-process.ts'
 
 const PROGRAM = fileURLToPath(new URL('database-process.ts', import.meta.url))
@@ -48,7 +48,11 @@ export class EmbeddedDatabase {
 
   async #ensure(): Promise<void> {
     for (const end = performance.now() + START_TIMEOUT_MS; performance.now() < end; await delay(RETRY_MS)) {
-      if (await answers(this.path)) return
+      const isOpen = await answers(this.path)
+      // After the answer: another user cannot have made the folder in between.
+      const problem = problemOfSocket(this.#directory)
+      if (problem !== null) throw this.#failure(problem)
+      if (isOpen) return
       if ((await this.#start()) === 'ready') return
     }
     throw new EmbeddedDatabaseError(`The database in ${this.#directory} is in use by a process that does not answer`)
@@ -67,14 +71,19 @@ export class EmbeddedDatabase {
     })
     const said = once(child, 'message').then(([message]) => message as DatabaseProcessMessage)
     const message = await Promise.race([said, ended])
-    if (message.state === 'failed')
-      throw new EmbeddedDatabaseError(`The database in ${this.#directory} does not open: ${message.message}`)
+    if (message.state === 'failed') {
+      throw this.#failure(message.message + ((await this.isDiskFull()) ? '; its disk is full' : ''))
+    }
     if (message.state === 'ready') {
       this.#child = child
       child.unref()
       child.channel?.unref()
     }
     return message.state
+  }
+
+  #failure(reason: string): EmbeddedDatabaseError {
+    return new EmbeddedDatabaseError(`The database in ${this.#directory} does not open: ${reason}`)
   }
 
   /** Whether its disk lacks the room without which it ends: that of one more segment of its log. */

@@ -19,6 +19,7 @@ export function describeFailure(error: unknown): string {
   }
   const message = 'message' in error ? String(error.message) : JSON.stringify(error)
   // The message of an abort does not name the cause: PostgreSQL writes it to a log that is not kept.
-  if (/^Aborted|failed to initialize/.test(message)) return 'PostgreSQL cannot start on its files; they may be damaged'
+  if (/^Aborted|failed to initialize/.test(message))
+    return 'PostgreSQL cannot start on its files; they may be damaged, or belong to another user'
   return message
 }

@@ -83,12 +83,11 @@ export function nextTurn(): Turn | null {
   const known = new Set(before.flatMap(({ media }) => media.map(({ id }) => id)))
   const media = attachments.value.filter(({ id }) => !known.has(id))
   if (question === '' && media.length === 0) return null
-  return newTurn(question, media, before)
+  return newTurn(question, media)
 }
 
-function newTurn(question: string, media: readonly Attachment[], before: readonly Turn[]): Turn {
-  const sent = [...before.flatMap((turn) => turn.media), ...media].map(({ id }) => id)
-  return turnOf({ id: newId(), question, media, reply: new Reply(), sent })
+function newTurn(question: string, media: readonly Attachment[]): Turn {
+  return turnOf({ id: newId(), question, media, reply: new Reply(), sent: [] })
 }
 
 /** Sends the draft. */
@@ -103,25 +102,20 @@ export async function ask(): Promise<void> {
 }
 
 /** Sends a turn again without those before it, as all later ones. It takes the media on the stage with it. */
-export async function sendAlone({ id }: Turn): Promise<void> {
+export async function sendAlone(turn: Turn): Promise<void> {
   options.value = { ...options.value, remembers: false }
   const media = attachments.value
-  const sent = media.map((one) => one.id)
-  turns.value = turns.value.map((one) => (one.id === id ? turnOf({ ...one, media, sent }) : one))
-  const turn = turns.value.find((one) => one.id === id)
-  if (turn) await send(turn)
+  turns.value = turns.value.map((one) => (one.id === turn.id ? turnOf({ ...one, media }) : one))
+  await send(turn)
 }
 
 /** Sends a turn again without one of the media. */
-export async function sendWithout({ id }: Turn, gone: MediaAtFault): Promise<void> {
-  turns.value = turns.value.map((turn) => {
-    const media = turn.media.filter((one) => one.id !== gone.id)
-    // The places of an earlier reply stay on the media that it was given.
-    const sent = turn.id === id ? turn.sent.filter((one) => one !== gone.id) : turn.sent
-    return media.length === turn.media.length && sent === turn.sent ? turn : turnOf({ ...turn, media, sent })
+export async function sendWithout(turn: Turn, gone: MediaAtFault): Promise<void> {
+  turns.value = turns.value.map((one) => {
+    const media = one.media.filter(({ id }) => id !== gone.id)
+    return media.length === one.media.length ? one : turnOf({ ...one, media })
   })
-  const turn = turns.value.find((one) => one.id === id)
-  if (turn) await send(turn)
+  await send(turn)
 }
 
 /** Asks for another answer to a question. Removes later turns. */
@@ -141,7 +135,7 @@ async function replaceFrom(turn: Turn, question: string, media: readonly Attachm
   const later = before.length - index - 1
   for (const { reply } of before.slice(index)) reply.stop()
   const kept = before.slice(0, index)
-  const again = newTurn(question, media, options.value.remembers ? kept : [])
+  const again = newTurn(question, media)
   turns.value = [...kept, again]
   pickedTurn.value = null
   const undo = () => {
@@ -154,10 +148,22 @@ async function replaceFrom(turn: Turn, question: string, media: readonly Attachm
 }
 
 /** Sends a turn, for the first time or again. */
-export async function send(turn: Turn): Promise<void> {
+export async function send({ id }: Turn): Promise<void> {
   // A quick first question.
   if (model.value === null) await loadModels()
-  await turn.reply.run(() => bodyOf(turn))
+  turns.value = turns.value.map((one, index) => {
+    if (one.id !== id) return one
+    // Since it was made, other turns may go with it. The places of their replies stay on the media that they were given.
+    const sent = [...turnsBefore(index), one].flatMap(({ media }) => media.map((medium) => medium.id))
+    return turnOf({ ...one, sent })
+  })
+  const turn = turns.value.find((one) => one.id === id)
+  await turn?.reply.run(() => bodyOf(turn))
+}
+
+/** The turns that go with one. */
+function turnsBefore(index: number): readonly Turn[] {
+  return options.value.remembers ? turns.value.slice(0, index) : []
 }
 
 /** Keeps the conversation as a session, and begins a new one with everything else on the page. */
@@ -183,9 +189,9 @@ export function clearTurns(): void {
 
 /** The chat completion that a turn is, without `stream`. */
 export async function bodyOf(turn: Pick<Turn, 'id' | 'question' | 'media'>): Promise<object> {
-  const { format, focus, system, tools, remembers } = options.value
+  const { format, focus, system, tools } = options.value
   const index = turns.value.findIndex(({ id }) => id === turn.id)
-  const before = remembers ? turns.value.slice(0, index === -1 ? turns.value.length : index) : []
+  const before = turnsBefore(index === -1 ? turns.value.length : index)
   const messages: Message[] = system === '' ? [] : [{ role: 'system', content: system }]
   const room = new BodyRoom()
   for (const earlier of before) messages.push(await userMessage(earlier, room), assistantMessage(earlier.reply))

@@ -56,6 +56,18 @@ export function stopDeciding(): void {
   abort?.abort()
 }
 
+/** Forgets all answers, and those that are on their way: another session follows. */
+export function forgetAnswers(): void {
+  abort?.abort()
+  abort = null
+  isDeciding.value = false
+  wait.value = null
+  decided.value = new Map()
+  facts.value = null
+  failure.value = null
+  fault.value = null
+}
+
 /** Forgets the answer to a question that is removed. */
 export function forgetAnswer(id: string): void {
   decided.value = new Map([...decided.value].filter(([known]) => known !== id))
@@ -93,14 +105,16 @@ export async function decideAll(): Promise<void> {
     )
     facts.value = factsOf(response, asking, milliseconds)
   } catch (error) {
-    if (isAbort(error)) return
+    if (isAbort(error) || abort !== own) return
     const caught = toFailure(error)
     fault.value = faultOf(caught, asking)
     if (fault.value === null) failure.value = caught
   } finally {
-    wait.value = null
-    isDeciding.value = false
-    abort = null
+    if (abort === own) {
+      wait.value = null
+      isDeciding.value = false
+      abort = null
+    }
   }
 }
 

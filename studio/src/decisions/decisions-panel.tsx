@@ -54,8 +54,8 @@ export function DecisionsPanel() {
 async function tryExamples(): Promise<void> {
   replaceQuestions(EXAMPLE_QUESTIONS)
   const sample = SAMPLES.find(({ name }) => name === 'shapes.png')
-  if (sample && attachments.value.length === 0) await bringSample(sample)
-  await decideAll()
+  const isThere = attachments.value.length > 0 || (sample !== undefined && (await bringSample(sample)))
+  if (isThere) await decideAll()
 }
 
 function AskForm() {

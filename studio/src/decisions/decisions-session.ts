@@ -1,8 +1,8 @@
 import { readFacts } from '../multilook/look-facts.ts'
 import { keepInSessions } from '../session/registry.ts'
-import { listOf, numberOf, orNull, recordOf, textOf } from '../session/shape.ts'
+import { finiteOf, listOf, numberOf, orNull, recordOf, textOf } from '../session/shape.ts'
 import type { Answer, Decided } from './answer.ts'
-import { context, decided, facts, failure, fault, stopDeciding } from './decide.ts'
+import { context, decided, facts, forgetAnswers } from './decide.ts'
 import { QUESTION_TYPES, type QuestionContent, questions, replaceQuestions } from './questions.ts'
 
 keepInSessions({
@@ -20,13 +20,9 @@ keepInSessions({
   },
 
   restore(saved) {
-    stopDeciding()
+    forgetAnswers()
     questions.replace([''])
     context.value = ''
-    decided.value = new Map()
-    facts.value = null
-    failure.value = null
-    fault.value = null
     if (saved === undefined) return
     const { questions: list, context: text, facts: took } = recordOf(saved)
     const read = listOf(list, (one) => {
@@ -53,7 +49,7 @@ function readQuestion(value: unknown): QuestionContent {
   const { type, text, options, max } = recordOf(value)
   const known = QUESTION_TYPES.find((one) => one.type === type)
   if (known === undefined) throw new Error('expected a type of questions')
-  return { type: known.type, text: textOf(text), options: listOf(options, textOf), max: orNull(max, numberOf) }
+  return { type: known.type, text: textOf(text), options: listOf(options, textOf), max: orNull(max, finiteOf) }
 }
 
 function readDecided(value: unknown) {

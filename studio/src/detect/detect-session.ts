@@ -1,11 +1,20 @@
 import type { Attachment } from '../media/attachment.ts'
 import { newId } from '../new-id.ts'
 import { keepInSessions } from '../session/registry.ts'
-import { listOf, numberOf, orNull, recordOf, textOf } from '../session/shape.ts'
+import { listOf, numberOf, optionsOf, orNull, recordOf, textOf } from '../session/shape.ts'
 import type { Spot } from './labelling/spot.ts'
+import { CONFIDENCES, type DetectOptions } from './request.ts'
 import { type Rating, type Result, replaceResults, results } from './results.ts'
-import { stopSearch } from './search.ts'
-import { attachmentsById, categories, type Example, examples, isNegative, replaceTargets } from './targets.ts'
+import { DEFAULT_OPTIONS, forgetSearch, options } from './search.ts'
+import {
+  attachmentsById,
+  categories,
+  categoryDraft,
+  type Example,
+  examples,
+  isNegative,
+  replaceTargets,
+} from './targets.ts'
 import { type Tracked, tracked } from './tracks.ts'
 
 keepInSessions({
@@ -17,8 +26,11 @@ keepInSessions({
     const pictures = [...known.values()].filter(({ id }) => results.value.has(id) || isNegative(id))
     const own = examples.value.filter(({ media }) => known.has(media))
     const videos = [...tracked.value].filter(([id]) => known.has(id))
-    if (pictures.length + own.length + videos.length + categories.value.length === 0) return undefined
+    const isPlain = options.value === DEFAULT_OPTIONS && categoryDraft.value === ''
+    if (isPlain && pictures.length + own.length + videos.length + categories.value.length === 0) return undefined
     return {
+      options: options.value,
+      draft: categoryDraft.value,
       categories: categories.value,
       examples: own.map((example) => ({ ...example, media: idOf(example.media) })),
       pictures: pictures.map(({ id }) => ({
@@ -31,12 +43,13 @@ keepInSessions({
   },
 
   restore(saved, find) {
-    stopSearch()
+    forgetSearch()
+    options.value = DEFAULT_OPTIONS
     replaceTargets({ categories: [], examples: [], negatives: [] })
     replaceResults(new Map())
     tracked.value = new Map()
     if (saved === undefined) return
-    const { categories: names, examples: kept, pictures: list, videos = [] } = recordOf(saved)
+    const { options: given, draft, categories: names, examples: kept, pictures: list, videos = [] } = recordOf(saved)
     const mediaOf = (value: unknown): Attachment | null => find(textOf(value))
     const pictures = listOf(list, recordOf).flatMap(({ media, isNegative: negative, result }) => {
       const picture = mediaOf(media)
@@ -52,12 +65,24 @@ keepInSessions({
       return video ? [[video.id, readTracked(tracks)] as const] : []
     })
     replaceTargets({ categories: listOf(names, textOf), examples: own, negatives })
+    // Older sessions have neither.
+    categoryDraft.value = orNull(draft, textOf) ?? ''
+    options.value = readOptions(given ?? {})
     tracked.value = new Map(followed)
     replaceResults(new Map(pictures.flatMap(({ id, result }) => (result === null ? [] : [[id, result] as const]))))
   },
 
   title: () => (categories.value.length === 0 ? null : categories.value.join(', ')),
 })
+
+function readOptions(value: unknown): DetectOptions {
+  const { output, confidence, thinks } = optionsOf(value, DEFAULT_OPTIONS)
+  return {
+    output: output === 'point' ? output : 'box',
+    thinks,
+    confidence: CONFIDENCES.find((one) => one.value === confidence)?.value ?? 'off',
+  }
+}
 
 function readResult(value: unknown): Result {
   const { found, spots, asked, model, rating, isCut, isReviewed, milliseconds } = recordOf(value)

@@ -4,10 +4,16 @@ import { carrying } from '../media/known-media.ts'
 import { model } from '../server/connection.ts'
 import { categories, examples, negatives } from './targets.ts'
 
+export const CONFIDENCES = [
+  { value: 'off', title: 'Plain' },
+  { value: 'on', title: 'Confidence' },
+  { value: 'thorough', title: 'Thorough' },
+] as const
+
 export interface DetectOptions {
   readonly output: 'box' | 'point'
   readonly thinks: boolean
-  readonly confidence: 'off' | 'on' | 'thorough'
+  readonly confidence: (typeof CONFIDENCES)[number]['value']
 }
 
 /** A request body may have 20 MB, and base64 adds a third. Beyond this, pictures are uploaded once and named by address. */

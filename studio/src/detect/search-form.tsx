@@ -4,16 +4,12 @@ import { Button } from '../widgets/button.tsx'
 import { Segments } from '../widgets/fields/segments.tsx'
 import { CategoryInput } from './category-input.tsx'
 import { ExampleList } from './example-list.tsx'
+import { CONFIDENCES } from './request.ts'
 import { inScope, options, outputs, scope, search, startSearch } from './search.ts'
 import { drawing, toggleDrawing } from './stage.ts'
 import { isNegative, searchable, shownImage, toggleNegative } from './targets.ts'
 import { shownVideo } from './tracks.ts'
 
-const CONFIDENCES = [
-  { value: 'off', title: 'Plain' },
-  { value: 'on', title: 'Confidence' },
-  { value: 'thorough', title: 'Thorough' },
-] as const
 const OUTPUTS = { box: 'Boxes', point: 'Points' } as const
 
 /** What to find, where, and how. */

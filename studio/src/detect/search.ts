@@ -41,7 +41,8 @@ interface Search {
   readonly replacedEdits: number
 }
 
-export const options = signal<DetectOptions>({ output: 'box', thinks: false, confidence: 'off' })
+export const DEFAULT_OPTIONS: DetectOptions = { output: 'box', thinks: false, confidence: 'off' }
+export const options = signal(DEFAULT_OPTIONS)
 export const scope = signal<'one' | 'all'>('one')
 export const search = signal<Search | null>(null)
 let abort: AbortController | null = null
@@ -108,6 +109,13 @@ export async function startSearch(pictures: readonly Attachment[] = inScope.valu
 
 export function stopSearch(): void {
   abort?.abort()
+}
+
+/** Gives up the search for good: another session follows. */
+export function forgetSearch(): void {
+  abort?.abort()
+  abort = null
+  search.value = null
 }
 
 /** @returns how many edits by hand the result takes the place of. */

@@ -1,4 +1,5 @@
 import { useSignal } from '@preact/signals'
+import { useEffect, useRef } from 'preact/hooks'
 import { Button } from '../widgets/button.tsx'
 import { useModal } from '../widgets/dialogs/modal.ts'
 import { Notice } from '../widgets/notices/notice.tsx'
@@ -11,9 +12,12 @@ export function AddressDialog({ onClose }: { readonly onClose: () => void }) {
   const given = useSignal('')
   const problem = useSignal<string | null>(null)
   const isBusy = fetching.value !== null
+  const gone = useRef(new AbortController())
+  useEffect(() => () => gone.current.abort(), [])
   const submit = async () => {
     problem.value = null
-    if (await bringAddress(given.value.trim())) return onClose()
+    if (await bringAddress(given.value.trim(), gone.current.signal)) return onClose()
+    if (gone.current.signal.aborted) return
     // It is said here, beside the field.
     problem.value = intakeError.value
     intakeError.value = null

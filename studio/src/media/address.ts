@@ -1,6 +1,6 @@
 import { signal } from '@preact/signals'
 import { callBlob } from '../server/call.ts'
-import { toFailure } from '../server/failure.ts'
+import { isAbort, toFailure } from '../server/failure.ts'
 import { addressIn, nameIn } from './address-text.ts'
 import { bring, intakeError } from './attachments.ts'
 
@@ -9,17 +9,23 @@ export const fetching = signal<string | null>(null)
 
 /**
  * Puts the media at an address on the stage. The server fetches it: the page itself may call no other host.
- * @returns whether it is there; if not, `intakeError` says why.
+ * @returns whether it is there; if not, `intakeError` says why, unless `stop` was aborted.
  */
-export async function bringAddress(address: string): Promise<boolean> {
+export async function bringAddress(address: string, stop?: AbortSignal): Promise<boolean> {
   intakeError.value = null
   fetching.value = address
   try {
     const blob = address.startsWith('data:')
       ? blobOf(address)
-      : await callBlob('/studio/fetch', { method: 'POST', body: { url: address }, noted: false })
+      : await callBlob('/studio/fetch', {
+          method: 'POST',
+          body: { url: address },
+          noted: false,
+          ...(stop && { signal: stop }),
+        })
     return (await bring([{ blob, name: nameIn(address) }])).length > 0
   } catch (error) {
+    if (isAbort(error)) return false
     intakeError.value = `${toFailure(error).message.replace(/[.]$/, '')}.`
     return false
   } finally {

@@ -67,6 +67,11 @@ export async function openAttachment(given: Blob, name: string, path: string | n
     const size = await (kind === 'image' ? measureImage(url) : measureTimed(kind, url)).catch(() => {
       throw unreadable(name)
     })
+    // Sound alone, in a container of videos: a recording of a voice.
+    if (kind === 'video' && size.width === 0 && !(await hasVideoTrack(blob))) {
+      URL.revokeObjectURL(url)
+      return await openAttachment(new Blob([blob], { type: blob.type.replace(/^video/, 'audio') }), name, path)
+    }
     const frames = kind === 'image' ? await countFrames(given) : 1
     const note = frames > 1 ? { note: `${name} has ${frames} frames; the model sees only the first.` } : {}
     const attachment = { id: newId(), kind, name, blob, url, path, ...size, ...note }
@@ -266,6 +271,20 @@ async function measureImage(url: string): Promise<Size> {
   await image.decode()
   // Sizes of the upright image: browsers apply the EXIF orientation, as the server does.
   return { width: image.naturalWidth, height: image.naturalHeight, duration: 0 }
+}
+
+/** What the index of a video has: the kind of a track in MP4 and QuickTime, a codec in WebM. */
+const VIDEO_TRACK = /hdlr.{8}vide|V_(?:VP|AV1|MPEG)/s
+/** Longer than what is looked for. */
+const OVERLAP = 16
+
+/** Whether there are pictures, also those of a codec that the browser cannot play: the server may. */
+async function hasVideoTrack(blob: Blob): Promise<boolean> {
+  for (let from = 0; from < blob.size; from += MOST_INLINE_BYTES) {
+    const bytes = await blob.slice(from, from + MOST_INLINE_BYTES + OVERLAP).arrayBuffer()
+    if (VIDEO_TRACK.test(new TextDecoder('latin1').decode(bytes))) return true
+  }
+  return false
 }
 
 /** Later than the end of any media: a browser that does not know the length looks for it then. */

@@ -1,7 +1,7 @@
 import { keepInSessions } from '../session/registry.ts'
 import { listOf, numberOf, optionsOf, orNull, recordOf, textOf } from '../session/shape.ts'
 import { FORMATS } from '../widgets/fields/formats.ts'
-import { facts, failure, picked, rows, stopLooking } from './look.ts'
+import { facts, forgetLook, rows } from './look.ts'
 import { readFacts } from './look-facts.ts'
 import { DEFAULT_LOOK, lookOptions, MOST_COMPLETIONS, withCompletions } from './look-options.ts'
 import { questions } from './questions.ts'
@@ -18,13 +18,9 @@ keepInSessions({
   },
 
   restore(saved) {
-    stopLooking()
+    forgetLook()
     questions.replace([''])
     lookOptions.value = DEFAULT_LOOK
-    rows.value = new Map()
-    facts.value = null
-    failure.value = null
-    picked.value = null
     if (saved === undefined) return
     const { questions: list, options, facts: took } = recordOf(saved)
     const read = listOf(list, (one) => {

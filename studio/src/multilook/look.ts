@@ -87,6 +87,18 @@ export function stopLooking(): void {
   abort?.abort()
 }
 
+/** Forgets all answers, and those that are on their way: another session follows. */
+export function forgetLook(): void {
+  abort?.abort()
+  abort = null
+  isLooking.value = false
+  wait.value = null
+  rows.value = new Map()
+  facts.value = null
+  failure.value = null
+  picked.value = null
+}
+
 async function look(chosen: readonly Question[], isWhole: boolean): Promise<void> {
   if (isLooking.value || chosen.length === 0) return
   const own = new AbortController()
@@ -117,6 +129,7 @@ async function look(chosen: readonly Question[], isWhole: boolean): Promise<void
     )
     if (isWhole) facts.value = taken
   } catch (error) {
+    if (abort !== own) return
     // Where every question has an error of its own, the call's is one of them.
     if (!isAbort(error) && !asking.every(({ status }) => status.value === 'failed')) failure.value = toFailure(error)
     if (asking.every(({ status }) => status.value === 'waiting')) {
@@ -127,10 +140,12 @@ async function look(chosen: readonly Question[], isWhole: boolean): Promise<void
     }
   } finally {
     for (const row of asking) row.cut()
-    open = started.flatMap(([id, { status }]) => (status.value === 'done' ? [] : [id]))
-    wait.value = null
-    isLooking.value = false
-    abort = null
+    if (abort === own) {
+      open = started.flatMap(([id, { status }]) => (status.value === 'done' ? [] : [id]))
+      wait.value = null
+      isLooking.value = false
+      abort = null
+    }
   }
 }
 

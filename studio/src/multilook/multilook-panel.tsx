@@ -78,8 +78,8 @@ export function MultilookPanel() {
 async function tryExamples(): Promise<void> {
   questions.replace(EXAMPLE_QUESTIONS)
   const sample = SAMPLES.find(({ name }) => name === 'shapes.png')
-  if (sample && attachments.value.length === 0) await bringSample(sample)
-  await lookAll()
+  const isThere = attachments.value.length > 0 || (sample !== undefined && (await bringSample(sample)))
+  if (isThere) await lookAll()
 }
 
 /** Why the call has no answers, or not yet. */

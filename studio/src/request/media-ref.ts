@@ -44,9 +44,10 @@ const ENDINGS: Readonly<Record<string, readonly [string, ...string[]]>> = {
   'image/png': ['png'],
   'image/jpeg': ['jpg', 'jpeg', 'jpe', 'jfif'],
   'image/webp': ['webp'],
+  'audio/wav': ['wav', 'wave'],
 }
 
-/** The page turns some images into PNG; then the name says so too. */
+/** The page turns some images into PNG and sounds into WAV; then the name says so too. */
 function fileNameOf({ name, blob }: MediaRef): string {
   const plain = name.replaceAll(/[/\\\0]/g, '_') || 'media'
   const endings = ENDINGS[blob.type]

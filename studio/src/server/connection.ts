@@ -1,4 +1,5 @@
 import { computed, signal } from '@preact/signals'
+import { local, ofTab } from '../storage.ts'
 import type { Model } from './wire.ts'
 
 /*
@@ -15,7 +16,7 @@ export const key = signal<string | null>(takeKey())
 /** The key that the server refused last. */
 export const rejectedKey = signal<string | null>(null)
 export const models = signal<readonly Model[]>([])
-const chosenModel = signal<string | null>(localStorage.getItem(MODEL))
+const chosenModel = signal<string | null>(local.getItem(MODEL))
 
 /** Those that write, of which one is asked; others make embeddings. */
 export const writers = computed(() => models.value.filter(({ max_output_tokens: most }) => most > 0))
@@ -32,27 +33,36 @@ export const model = computed<Model | null>(
 export function useKey(text: string | null, keep = false): void {
   const given = text === null ? null : keyIn(text)
   if (text !== null && given === null) return
-  sessionStorage.removeItem(KEY)
-  localStorage.removeItem(KEY)
-  if (given !== null) (keep ? localStorage : sessionStorage).setItem(KEY, given)
+  ofTab.removeItem(KEY)
+  local.removeItem(KEY)
+  if (given !== null) (keep ? local : ofTab).setItem(KEY, given)
   key.value = given
 }
+
+// A link with a key that is opened in a tab with this page loads nothing.
+addEventListener('hashchange', () => {
+  if (linkedKey() !== null) key.value = takeKey()
+})
 
 export function rejectKey(given: string | null): void {
   rejectedKey.value = given
 }
 
 export function chooseModel(id: string): void {
-  localStorage.setItem(MODEL, id)
+  local.setItem(MODEL, id)
   chosenModel.value = id
 }
 
+function linkedKey(): string | null {
+  return new URLSearchParams(location.hash.slice(1)).get('key')
+}
+
 function takeKey(): string | null {
-  const linked = new URLSearchParams(location.hash.slice(1)).get('key')
+  const linked = linkedKey()
   if (linked !== null) history.replaceState(null, '', location.pathname + location.search)
-  const text = linked || (sessionStorage.getItem(KEY) ?? localStorage.getItem(KEY))
+  const text = linked || (ofTab.getItem(KEY) ?? local.getItem(KEY))
   const known = text === null ? null : keyIn(text)
-  if (linked && known !== null) sessionStorage.setItem(KEY, known)
+  if (linked && known !== null) ofTab.setItem(KEY, known)
   return known
 }
 

@@ -11,7 +11,14 @@ export function KeyDialog() {
   const given = useSignal('')
   const keeps = useSignal(false)
   return (
-    <dialog ref={dialog} class="key-dialog" aria-labelledby="key-title" onCancel={(event) => event.preventDefault()}>
+    <dialog
+      ref={dialog}
+      class="key-dialog"
+      aria-labelledby="key-title"
+      onCancel={(event) => event.preventDefault()}
+      // A browser lets nothing prevent the second Escape.
+      onClose={() => dialog.current?.showModal()}
+    >
       <form
         onSubmit={(event) => {
           event.preventDefault()

@@ -60,11 +60,14 @@ export async function readSession(id: string): Promise<SessionContent | null> {
 }
 
 /**
- * Saves a session as a whole. Media does not change: what is there already is not written again.
- * @throws DOMException `QuotaExceededError`
+ * Saves a session as a whole. Media does not change: what is there already is not written again. A title that the user
+ * gave it stays: another tab may have.
+ * @returns its entry. @throws DOMException `QuotaExceededError`
  */
-export async function writeSession(entry: SessionEntry, { parts, media }: SessionContent): Promise<void> {
-  await database.run(ALL, 'readwrite', async (store) => {
+export async function writeSession(given: SessionEntry, { parts, media }: SessionContent): Promise<SessionEntry> {
+  return database.run(ALL, 'readwrite', async (store) => {
+    const known = await resultOf<SessionEntry | undefined>(store(ENTRIES).get(given.id))
+    const entry = known?.isNamed ? { ...given, title: known.title, isNamed: true } : given
     store(ENTRIES).put(entry)
     store(PARTS).put(parts, entry.id)
     const kept = await resultOf(store(MEDIA).getAllKeys(mediaRange(entry.id)))
@@ -73,6 +76,7 @@ export async function writeSession(entry: SessionEntry, { parts, media }: Sessio
       if (!before.delete(one.id)) store(MEDIA).put({ session: entry.id, id: one.id, media: one } satisfies MediaRecord)
     }
     for (const gone of before) store(MEDIA).delete([entry.id, gone])
+    return entry
   })
 }
 

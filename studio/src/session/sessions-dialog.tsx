@@ -1,24 +1,30 @@
 import { signal, useSignal } from '@preact/signals'
-import { useEffect, useRef } from 'preact/hooks'
+import { useEffect, useLayoutEffect, useRef } from 'preact/hooks'
 import { Button, IconButton } from '../widgets/button.tsx'
 import { Dialog } from '../widgets/dialogs/dialog.tsx'
 import { bytesText } from '../widgets/quantities.ts'
 import { openFile, saveToFile } from './session-files.ts'
 import type { SessionEntry } from './session-store.ts'
-import { beginSession, currentId, entries, openSession, remove, rename } from './sessions.ts'
+import { beginSession, currentId, entries, listAgain, openSession, remove, rename } from './sessions.ts'
 
 export const sessionsAreShown = signal(false)
 
 /** All sessions of this browser, to go on with one. */
 export function SessionsDialog() {
-  if (!sessionsAreShown.value) return null
+  const tools = useRef<HTMLDivElement>(null)
+  const isShown = sessionsAreShown.value
+  // Other tabs have changed them since.
+  useEffect(() => {
+    if (isShown) void listAgain()
+  }, [isShown])
+  if (!isShown) return null
   const close = () => {
     sessionsAreShown.value = false
   }
   const leaveFor = (next: Promise<void>) => void next.then(close)
   return (
     <Dialog title="Sessions" class="sessions" onClose={close}>
-      <div class="session-tools">
+      <div ref={tools} class="session-tools">
         <Button kind="primary" icon="plus" onClick={() => leaveFor(beginSession())}>
           New session
         </Button>
@@ -32,7 +38,12 @@ export function SessionsDialog() {
       ) : (
         <ul class="session-list" aria-label="Sessions">
           {entries.value.map((entry) => (
-            <SessionRow key={entry.id} entry={entry} onOpen={() => leaveFor(openSession(entry.id))} />
+            <SessionRow
+              key={entry.id}
+              entry={entry}
+              onOpen={() => leaveFor(openSession(entry.id))}
+              onDeleted={() => tools.current?.querySelector('button')?.focus()}
+            />
           ))}
         </ul>
       )}
@@ -65,19 +76,34 @@ function OpenFile({ onOpened }: { readonly onOpened: () => void }) {
   )
 }
 
-function SessionRow({ entry, onOpen }: { readonly entry: SessionEntry; readonly onOpen: () => void }) {
+interface SessionRowProps {
+  readonly entry: SessionEntry
+  onOpen(): void
+  onDeleted(): void
+}
+
+function SessionRow({ entry, onOpen, onDeleted }: SessionRowProps) {
   const state = useSignal<'' | 'renaming' | 'deleting'>('')
+  const row = useRef<HTMLLIElement>(null)
+  const shown = useRef(state.value)
   const { id, title, savedAt, bytes } = entry
   const isCurrent = id === currentId.value
   const set = (value: typeof state.value) => () => {
     state.value = value
   }
-  if (state.value === 'renaming') return <RenameRow entry={entry} onDone={set('')} />
-  if (state.value === 'deleting') {
+  const current = state.value
+  // What had the focus is gone: it goes to what keeps the session, and back.
+  useLayoutEffect(() => {
+    const target = current === 'deleting' ? 'button:last-child' : '.session-open'
+    if (shown.current !== current) row.current?.querySelector<HTMLElement>(target)?.focus()
+    shown.current = current
+  }, [current])
+  if (current === 'renaming') return <RenameRow entry={entry} onDone={set('')} />
+  if (current === 'deleting') {
     return (
-      <li class="session-row asking">
+      <li ref={row} class="session-row asking">
         <span>Delete “{title}” for good?</span>
-        <Button kind="danger" onClick={() => void remove(id)}>
+        <Button kind="danger" onClick={() => void remove(id).then(onDeleted)}>
           Delete
         </Button>
         <Button onClick={set('')}>Keep</Button>
@@ -85,7 +111,7 @@ function SessionRow({ entry, onOpen }: { readonly entry: SessionEntry; readonly 
     )
   }
   return (
-    <li class={`session-row ${isCurrent ? 'current' : ''}`}>
+    <li ref={row} class={`session-row ${isCurrent ? 'current' : ''}`}>
       <button type="button" class="session-open" aria-current={isCurrent ? 'true' : undefined} onClick={onOpen}>
         <span class="session-title">{title}</span>
         <span class="session-facts">

@@ -2,9 +2,10 @@ import { effect, signal } from '@preact/signals'
 import type { Attachment } from '../media/attachment.ts'
 import { nameMedia } from '../media/known-media.ts'
 import { newId } from '../new-id.ts'
+import { ofTab } from '../storage.ts'
 import { loadParts, sessionParts } from './registry.ts'
 import { type SessionFile, writeSessionFile } from './session-file.ts'
-import { holdSession } from './session-lock.ts'
+import { holdNewSession, holdSession } from './session-lock.ts'
 import {
   deleteSession,
   listSessions,
@@ -64,11 +65,11 @@ export async function beginSessions(): Promise<void> {
 
 /** @returns the session to begin with, which this tab now holds; null for a new one. */
 async function firstHeld(): Promise<string | null> {
-  const ofTab = sessionStorage.getItem(CURRENT)
+  const last = ofTab.getItem(CURRENT)
   // A tab that has begun a session does not go on with an older one.
-  if (ofTab !== null) {
-    const isKept = entries.value.some(({ id }) => id === ofTab)
-    return isKept && (await holdSession(ofTab, RELOAD_MS)) ? ofTab : null
+  if (last !== null) {
+    const isKept = entries.value.some(({ id }) => id === last)
+    return isKept && (await holdSession(last, RELOAD_MS)) ? last : null
   }
   for (const { id } of entries.value) if (await holdSession(id)) return id
   return null
@@ -123,6 +124,11 @@ export async function rename(id: string, given: string): Promise<void> {
   await attempt(() => renameSession(id, name))
 }
 
+/** Reads the list again. */
+export function listAgain(): Promise<void> {
+  return attempt(async () => {})
+}
+
 /** Deletes a session for good. The current one is emptied. */
 export async function remove(id: string): Promise<void> {
   await saving
@@ -152,9 +158,13 @@ async function save(): Promise<boolean> {
   const state = stateOf(content)
   if (state === stored) return true
   const bytes = content.media.reduce((sum, { blob }) => sum + blob.size, state.length)
-  const entry = { id: currentId.value, title: titleOf(), isNamed, savedAt: Date.now(), bytes }
+  const own = { id: currentId.value, title: titleOf(), isNamed, savedAt: Date.now(), bytes }
   try {
-    await writeSession(entry, content)
+    const entry = await writeSession(own, content)
+    if (entry.isNamed && entry.id === currentId.value) {
+      title = entry.title
+      isNamed = true
+    }
     stored = state
     entries.value = [entry, ...entries.value.filter(({ id }) => id !== entry.id)]
     sessionProblem.value = null
@@ -191,7 +201,7 @@ async function show(id: string): Promise<void> {
   restore(content)
   // It is saved again when something changes.
   stored = stateOf(snapshot())
-  sessionStorage.setItem(CURRENT, id)
+  ofTab.setItem(CURRENT, id)
 }
 
 async function showNew(content: SessionContent, name: string | null): Promise<void> {
@@ -210,8 +220,8 @@ function beginNew(name: string | null): void {
 }
 
 async function holdNew(): Promise<void> {
-  sessionStorage.setItem(CURRENT, currentId.value)
-  await holdSession(currentId.value)
+  ofTab.setItem(CURRENT, currentId.value)
+  await holdNewSession(currentId.value)
 }
 
 function snapshot(): SessionContent {

@@ -17,10 +17,16 @@ export function textOf(value: unknown): string {
   return value
 }
 
-/** A number that is finite and not negative. */
-export function numberOf(value: unknown): number {
-  if (typeof value !== 'number' || !Number.isFinite(value) || value < 0) throw new Error('expected a number')
+/** A number as a person types it: whether it is in its range, the server says. */
+export function finiteOf(value: unknown): number {
+  if (typeof value !== 'number' || !Number.isFinite(value)) throw new Error('expected a number')
   return value
+}
+
+/** A number that is not negative. */
+export function numberOf(value: unknown): number {
+  if (finiteOf(value) < 0) throw new Error('expected a number that is not negative')
+  return value as number
 }
 
 export function orNull<Value>(value: unknown, read: (value: unknown) => Value): Value | null {

@@ -18,8 +18,8 @@ keepInSessions({
   name: 'structure',
 
   save() {
-    const isEmpty = question.value === '' && asked.value === null && texts.value === DEFAULT_TEXTS
-    if (isEmpty) return undefined
+    const isPlain = kind.value === 'schema' && texts.value === DEFAULT_TEXTS && options.value === NO_OPTIONS
+    if (isPlain && question.value === '' && asked.value === null) return undefined
     const last = asked.value
     return {
       kind: kind.value,

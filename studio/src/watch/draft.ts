@@ -22,7 +22,7 @@ export interface DraftQuestion extends Question {
 }
 
 const RULE: Rule = { above: 0.7, below: 0.4, for_seconds: 2, clear_seconds: 5 }
-const FPS = 1
+export const FPS = 1
 /** The API's limit. */
 const LONGEST_NAME = 256
 
@@ -148,13 +148,18 @@ function bodyOf(asking: readonly DraftQuestion[]): object {
     source: sourceBody(source.value),
     record: recordBody(source.value),
     fps: fps.value ?? undefined,
-    questions: asking.map(({ text, find, rule }) => ({
-      // Events have the question in words.
-      name: text.trim().slice(0, LONGEST_NAME),
+    questions: asking.map(({ text, find, rule }, index) => ({
+      name: nameOf(text.trim(), index),
       type: 'predicate',
       instructions: text.trim(),
       event: Object.fromEntries(Object.entries(rule).filter(([, value]) => value !== null)),
       ...(find.trim() === '' ? {} : { evidence: { type: 'x_box', instructions: find.trim() } }),
     })),
   }
+}
+
+/** Events have the question in words. Long ones may begin alike. */
+function nameOf(text: string, index: number): string {
+  const ending = `… ${index + 1}`
+  return text.length > LONGEST_NAME ? text.slice(0, LONGEST_NAME - ending.length) + ending : text
 }

@@ -1,7 +1,7 @@
 import { CAMERA_TYPES } from '../../../src/media/live/camera-source.ts'
 import { keepInSessions } from '../session/registry.ts'
-import { listOf, numberOf, orNull, recordOf, textOf } from '../session/shape.ts'
-import { clearDraft, fps, name, questions, type Rule } from './draft.ts'
+import { finiteOf, listOf, orNull, recordOf, textOf } from '../session/shape.ts'
+import { clearDraft, FPS, fps, name, questions, type Rule, stopCreating } from './draft.ts'
 import { PUSHED, type SourceDraft, source } from './source/camera-draft.ts'
 import { chosen, chosenId, titleOf } from './watches.ts'
 
@@ -12,7 +12,8 @@ keepInSessions({
     const list = questions.all.value.map(({ text, find, rule }) => ({ text, find, rule }))
     // A session may be given to others.
     const { password, ...shown } = source.value
-    const isEmpty = name.value === '' && list.every(({ text, find }) => text === '' && find === '')
+    const isPlain = name.value === '' && fps.value === FPS && source.value === PUSHED
+    const isEmpty = isPlain && list.every(({ text, find }) => text === '' && find === '')
     if (isEmpty && chosenId.value === null) return undefined
     return {
       chosen: chosenId.value,
@@ -20,6 +21,7 @@ keepInSessions({
     }
   },
   restore(saved) {
+    stopCreating()
     clearDraft()
     chosenId.value = null
     if (saved === undefined) return
@@ -29,7 +31,7 @@ keepInSessions({
       const { name, fps, source, questions } = recordOf(one)
       return {
         name: textOf(name),
-        fps: orNull(fps, numberOf),
+        fps: orNull(fps, finiteOf),
         source: orNull(source, readSource) ?? PUSHED,
         questions: listOf(questions, readQuestion),
       }
@@ -64,10 +66,10 @@ function readQuestion(value: unknown): { readonly text: string; readonly find: s
     text: textOf(text),
     find: textOf(find),
     rule: {
-      above: orNull(above, numberOf),
-      below: orNull(below, numberOf),
-      for_seconds: orNull(for_seconds, numberOf),
-      clear_seconds: orNull(clear_seconds, numberOf),
+      above: orNull(above, finiteOf),
+      below: orNull(below, finiteOf),
+      for_seconds: orNull(for_seconds, finiteOf),
+      clear_seconds: orNull(clear_seconds, finiteOf),
     },
   }
 }

@@ -79,9 +79,12 @@ async function listWatches(signal?: AbortSignal): Promise<void> {
     shownId.value = chosen.value?.id ?? null
     watchesFailure.value = null
   } catch (error) {
+    if (isAbort(error)) return
+    const failure = toFailure(error)
     // A list that is there stays, until the next answer: the page says by itself that the server is away.
-    if (isAbort(error) || watches.value !== null) return
-    watchesFailure.value = { failure: toFailure(error), retry: () => void listWatches() }
+    if (watches.value === null || failure.kind === 'key') {
+      watchesFailure.value = { failure, retry: () => void listWatches() }
+    }
   }
 }
 

@@ -1,11 +1,12 @@
 import { effect, signal } from '@preact/signals'
+import { local } from '../storage.ts'
 import { IconButton } from './button.tsx'
 
 const THEME = 'lookout-theme'
 const system = matchMedia('(prefers-color-scheme: dark)')
 
 /** Null follows the system. */
-const chosen = signal<string | null>(localStorage.getItem(THEME))
+const chosen = signal<string | null>(local.getItem(THEME))
 const isDarkSystem = signal(system.matches)
 system.addEventListener('change', () => {
   isDarkSystem.value = system.matches
@@ -24,7 +25,7 @@ export function ThemeButton() {
       label={isDark ? 'Use light colours' : 'Use dark colours'}
       onClick={() => {
         chosen.value = isDark ? 'light' : 'dark'
-        localStorage.setItem(THEME, chosen.value)
+        local.setItem(THEME, chosen.value)
       }}
     />
   )

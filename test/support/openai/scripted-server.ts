@@ -6,9 +6,10 @@ import type { AddressInfo } from 'node:net'
 export interface Script {
   /** Status of the answer, with `body`; 200 with a stream of `chunks` by default. */
   readonly status?: number
+  readonly headers?: Readonly<Record<string, string>>
   readonly body?: object
-  /** JSON of the stream's lines. */
-  readonly chunks?: readonly object[]
+  /** JSON of the stream's lines; a text is sent as it is. */
+  readonly chunks?: readonly (object | string)[]
   /** Whether the connection breaks, or falls silent, in place of the end of the stream. */
   readonly end?: 'done' | 'without a word' | 'cut' | 'silence'
 }
@@ -34,6 +35,11 @@ export class ScriptedServer implements AsyncDisposable {
   models: readonly object[] = [{ id: 'service-mk1.5' }]
   /** Status of `GET /health`; 404 as from a server that has none. */
   health = 404
+  /** Whether a connection is closed when it is asked for the health a second time. */
+  closesKept = false
+  /** Connections that were closed so. */
+  closed = 0
+  readonly #known = new WeakSet<object>()
   /** For the next requests, one each; then the last one stays. */
   scripts: Script[] = [words(['Hello', ' there'])]
   /** Bodies of the requests for completions. */
@@ -57,7 +63,12 @@ export class ScriptedServer implements AsyncDisposable {
   async #answer(request: IncomingMessage, response: ServerResponse): Promise<void> {
     const pieces: Buffer[] = []
     for await (const piece of request) pieces.push(piece as Buffer)
-    if (request.url === '/v1/models') response.end(JSON.stringify({ object: 'list', data: this.models }))
+    const isKept = this.#known.has(request.socket)
+    this.#known.add(request.socket)
+    if (this.closesKept && isKept && request.url === '/health') {
+      this.closed++
+      request.socket.destroy()
+    } else if (request.url === '/v1/models') response.end(JSON.stringify({ object: 'list', data: this.models }))
     else if (request.url === '/health') response.writeHead(this.health).end()
     else if (!ANSWERED.includes(request.url!)) response.writeHead(404).end()
     else {
@@ -66,16 +77,16 @@ export class ScriptedServer implements AsyncDisposable {
     }
   }
 
-  #play({ status = 200, body, chunks = [], end = 'done' }: Script, response: ServerResponse): void {
+  #play({ status = 200, headers, body, chunks = [], end = 'done' }: Script, response: ServerResponse): void {
     if (body !== undefined) {
-      response.writeHead(status, { 'content-type': 'application/json' }).end(JSON.stringify(body))
+      response.writeHead(status, { 'content-type': 'application/json', ...headers }).end(JSON.stringify(body))
       return
     }
     response.once('close', () => {
       if (!response.writableFinished) this.abandoned++
     })
     response.writeHead(200, { 'content-type': 'text/event-stream' })
-    for (const chunk of chunks) response.write(`data: ${JSON.stringify(chunk)}\n\n`)
+    for (const chunk of chunks) response.write(typeof chunk === 'string' ? chunk : `data: ${JSON.stringify(chunk)}\n\n`)
     if (end === 'done') response.end('data: [DONE]\n\n')
     else if (end === 'without a word') response.end()
     else if (end === 'cut') setImmediate(() => response.destroy())

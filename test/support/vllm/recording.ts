@@ -56,6 +56,8 @@ export type Fault =
   | { readonly type: 'status'; readonly status: number; readonly message: string }
   /** The stream ends in order after this many lines. */
   | { readonly type: 'end'; readonly lines: number }
+  /** The server gives the completion up after this many lines, as when it shuts down. */
+  | { readonly type: 'abort'; readonly lines: number }
   /** The connection breaks after this many lines of the stream. */
   | { readonly type: 'cut'; readonly lines: number }
   /** Nothing comes after this many lines. */
@@ -147,6 +149,10 @@ export class Player implements AsyncDisposable {
     )
     if (fault.type === 'cut') setImmediate(() => response.destroy())
     if (fault.type === 'end') response.end()
+    if (fault.type === 'abort') {
+      const choice = { index: 0, token_ids: [], finish_reason: 'abort' }
+      response.end(`data: ${JSON.stringify({ choices: [choice] })}\n\ndata: [DONE]\n\n`)
+    }
   }
 
   endStreams(): void {

@@ -27,7 +27,7 @@ export interface Operation {
 
 interface Reply {
   readonly description: string
-  /** Absent for a redirect. */
+  /** Absent for one without a body. */
   readonly content?: Content
   readonly headers?: readonly HeaderName[]
 }
@@ -86,6 +86,7 @@ export function storedContent(description: string, content: Content): Operation[
   return {
     200: { description, content, headers },
     206: { description: 'The requested part.', content, headers: [...headers, 'content-range'] },
+    304: { description: 'The file is the one that `If-None-Match` names.', headers },
   }
 }
 
@@ -167,7 +168,7 @@ export const HEADERS = {
   'accept-ranges': header('`bytes`: clients may request a part of the file.'),
   'content-disposition': header('The file’s name.'),
   'content-range': header('Which bytes these are, and the size of the file.'),
-  etag: header('For `If-Range`.'),
+  etag: header('For `If-Range` and `If-None-Match`.'),
   upgrade: header('`websocket`.'),
   location: header('Where to continue.'),
 }

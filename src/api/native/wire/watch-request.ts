@@ -5,7 +5,7 @@ import { EVENT_TYPES } from '../../../watches/events/watch-events.ts'
 import { isSecret } from '../../../watches/webhooks/webhook.ts'
 import { bodyFormat } from '../../http/body/body-format.ts'
 import { requestSchemas, requests } from '../../http/wire/components.ts'
-import { metadataPairs } from '../../http/wire/metadata.ts'
+import { metadataPairs, storable } from '../../http/wire/metadata.ts'
 import { choice, count, predicate, score } from '../../surfaces/openai/wire/decision-request.ts'
 
 const MOST_QUESTIONS = 64
@@ -158,8 +158,7 @@ const keepDays = z.int().min(1).max(365)
 export const eventType = z.enum(EVENT_TYPES)
 const webhook = requests
   .strictObject('WatchWebhook', {
-    url: z
-      .string()
+    url: storable
       .max(LONGEST_URL)
       .refine((text) => URL.canParse(text), 'expected an http or https URL')
       .refine((text) => !hasCredentials(text), 'expected a URL without a user name and password')

@@ -1,5 +1,5 @@
 /**
- * Reads the `data:` lines of a stream of server-sent events.
+ * Reads the `data:` lines of a stream of server-sent events, without the empty ones, which are no events.
  * @param source UTF-8, in pieces that may end anywhere.
  */
 export async function* dataLines(source: AsyncIterable<Uint8Array>): AsyncGenerator<string, void, void> {
@@ -8,7 +8,12 @@ export async function* dataLines(source: AsyncIterable<Uint8Array>): AsyncGenera
   for await (const piece of source) {
     const lines = (rest + decoder.decode(piece, { stream: true })).split('\n')
     rest = lines.pop()!
-    for (const line of lines) if (line.startsWith('data:')) yield line.slice('data:'.length).trim()
+    yield* lines.map(dataOf).filter((data) => data !== '')
   }
-  if (rest.startsWith('data:')) yield rest.slice('data:'.length).trim()
+  const last = dataOf(rest)
+  if (last !== '') yield last
+}
+
+function dataOf(line: string): string {
+  return line.startsWith('data:') ? line.slice('data:'.length).trim() : ''
 }

@@ -26,6 +26,8 @@ type Body = Dispatcher.ResponseData['body']
 
 const SILENCE_MS = 120_000
 const CONNECT_MS = 5_000
+const MOST_RETRY_SECONDS = 3600
+const CLOSED = ['UND_ERR_SOCKET', 'ECONNRESET']
 
 /** Requests to the servers of a model, and what their answers mean. */
 export class ServerClient {
@@ -49,14 +51,21 @@ export class ServerClient {
   }
 
   /** @param body a text is sent as it is. @throws ServerFailure `lost` when the server does not answer. */
-  async send(url: string, method: Method, path: string, body: unknown, { signal, headers }: Call) {
-    try {
-      return await request(url + path, {
+  async send(url: string, method: Method, path: string, body: unknown, call: Call): Promise<Dispatcher.ResponseData> {
+    const { signal, headers } = call
+    const ask = () =>
+      request(url + path, {
         method,
         dispatcher: this.#agent,
         headers: headers === undefined ? this.#headers : { ...headers, ...this.#headers },
         body: body === null || typeof body === 'string' ? body : JSON.stringify(body),
         signal,
+      })
+    try {
+      // A server may close a kept connection just when it is asked for something: that says nothing of its health.
+      return await ask().catch((error) => {
+        if (method === 'GET' && CLOSED.includes(error.code) && !signal.aborted) return ask()
+        throw error
       })
     } catch (error) {
       signal.throwIfAborted()
@@ -75,7 +84,7 @@ export class ServerClient {
   ): Promise<Output> {
     const response = await this.send(url, method, path, body, { signal })
     if (response.statusCode !== 200) throw await this.failureOfResponse(response)
-    const parsed = schema.safeParse(parseJson(await response.body.text()))
+    const parsed = schema.safeParse(parseJson(await textOf(response, signal)))
     if (parsed.success) return parsed.data
     const { message } = parsed.error.issues[0]!
     throw new ServerFailure('wrong', `its answer is not that of ${this.#options.engine}: ${message}`)
@@ -84,7 +93,7 @@ export class ServerClient {
   /** @returns the text of an answer. @throws ServerFailure for another status than 200. */
   async text(url: string, path: string, signal: AbortSignal): Promise<string> {
     const response = await this.send(url, 'GET', path, null, { signal })
-    const text = await response.body.text()
+    const text = await textOf(response, signal)
     if (response.statusCode === 200) return text
     throw new ServerFailure(response.statusCode === 404 ? 'wrong' : 'lost', `${path} answered ${response.statusCode}`)
   }
@@ -140,11 +149,14 @@ export class ServerClient {
   }
 
   /** The same, of an answer with another status than 200. */
-  async failureOfResponse({ statusCode, body }: Dispatcher.ResponseData): Promise<ServerFailure> {
+  async failureOfResponse({ statusCode, headers, body }: Dispatcher.ResponseData): Promise<ServerFailure> {
     const text = await body.text().catch(() => '')
     const said = errorSchema.safeParse(parseJsonOr(text, null)).data
     const message = said?.error?.message ?? said?.message ?? text.slice(0, 500)
-    return this.failureOf(statusCode, message, said?.error?.code)
+    const failure = this.failureOf(statusCode, message, said?.error?.code)
+    const seconds = Number(headers['retry-after'])
+    if (seconds >= 1) failure.retrySeconds = Math.min(Math.ceil(seconds), MOST_RETRY_SECONDS)
+    return failure
   }
 
   async close(): Promise<void> {
@@ -152,12 +164,26 @@ export class ServerClient {
   }
 }
 
+/** @throws ServerFailure `lost` for an answer that breaks off. */
+export async function textOf({ body }: Dispatcher.ResponseData, signal: AbortSignal): Promise<string> {
+  try {
+    return await body.text()
+  } catch (error) {
+    signal.throwIfAborted()
+    throw new ServerFailure('lost', (error as Error).message, error)
+  }
+}
+
+/** Statuses that blame the request; with any other, the server is at fault, or who runs it. */
+export const BLAMING = [400, 413, 422]
+
 function failureOf(status: number, message: string): ServerFailure {
   const answered = `it answered ${status}: ${message}`
-  if (status === 401) return new ServerFailure('wrong', `it wants another API key (engine.apiKeyEnv): ${message}`)
   if (status === 404) return new ServerFailure('wrong', answered)
+  if (status === 401 || status === 403)
+    return new ServerFailure('wrong', `it wants another API key (engine.apiKeyEnv): ${message}`)
   if (status === 429 || status === 503) return new ServerFailure('busy', answered)
-  if (status >= 500) return new ServerFailure('lost', answered)
+  if (!BLAMING.includes(status)) return new ServerFailure('lost', answered)
   if (/grammar|structured_output/i.test(message)) return new ServerFailure('grammar', answered)
   return new ServerFailure('refused', answered)
 }

@@ -4,7 +4,7 @@ import type { EmbedContent, EmbedInput, RankedPair } from '../../contract/work.t
 import { pictureUrls } from '../http/picture-url.ts'
 import { ServerClient } from '../http/server-client.ts'
 import { type Call, ServerFailure } from '../wire/wire.ts'
-import { OpenAiWire, type OpenAiWireOptions } from './openai-wire.ts'
+import { OpenAiWire, type OpenAiWireOptions, specialFailure } from './openai-wire.ts'
 
 type Asked = Pick<EmbedInput, 'content' | 'instruction'>
 
@@ -30,7 +30,7 @@ export class EmbeddingWire extends OpenAiWire {
     super(options)
     this.#model = options.model
     this.#parameters = options.parameters
-    this.#client = new ServerClient({ engine: 'an OpenAI-compatible server', ...options })
+    this.#client = new ServerClient({ engine: 'an OpenAI-compatible server', specialFailure, ...options })
   }
 
   /** @param inputs all of one kind; pairs have the same query, and turns are asked at once. @throws ServerFailure */
@@ -72,7 +72,7 @@ export class EmbeddingWire extends OpenAiWire {
     const body = { ...this.#parameters, model: this.#model, ...asked, encoding_format: 'float' }
     const { data, usage } = await this.#client.ask(embeddings, url, ['POST', '/v1/embeddings'], body, signal)
     const vectors: (Float32Array | undefined)[] = []
-    for (const { index, embedding } of data) vectors[index] = Float32Array.from(embedding)
+    for (const { index, embedding } of data) vectors[index] = ofLength1(embedding)
     return { vectors, promptTokens: usage?.prompt_tokens ?? 0 }
   }
 
@@ -91,6 +91,12 @@ export class EmbeddingWire extends OpenAiWire {
 function together(answers: readonly { vectors: (Float32Array | undefined)[]; promptTokens: number }[]) {
   const promptTokens = sumOf(answers, (answer) => answer.promptTokens)
   return { vectors: answers.map(({ vectors }) => vectors[0]), promptTokens }
+}
+
+/** Servers of some models leave vectors as long as they come. */
+function ofLength1(vector: readonly number[]): Float32Array {
+  const length = Math.sqrt(sumOf(vector, (value) => value * value)) || 1
+  return Float32Array.from(vector, (value) => value / length)
 }
 
 function isPair(content: EmbedInput['content']): content is RankedPair {

@@ -4,8 +4,8 @@ import type { RankedToken, TokenLogProb } from '../../contract/generation.ts'
 import type { Sampling } from '../../contract/work.ts'
 import { pictureUrls } from '../http/picture-url.ts'
 import { checkListed, type ExpectedModel, modelsSchema } from '../http/served-model.ts'
-import { type Connecting, type ErrorCode, ServerClient } from '../http/server-client.ts'
-import { type Call, ServerFailure, type ServerLoad, type Wire, type WireEvent } from '../wire/wire.ts'
+import { BLAMING, type Connecting, type ErrorCode, ServerClient, textOf } from '../http/server-client.ts'
+import { type Call, endOf, ServerFailure, type ServerLoad, type Wire, type WireEvent } from '../wire/wire.ts'
 import type { ChatMessage } from './chat-messages.ts'
 
 export interface OpenAiWireOptions extends Pick<ExpectedModel, 'model'>, Connecting {
@@ -28,6 +28,7 @@ export interface ChatQuestion {
 
 /** A fingerprint that can be passed on in a header. */
 const SENDABLE = /^[\x21-\x7e]{1,128}$/
+const TEMPLATE = 'chat_template_kwargs'
 const COMPLETIONS = '/v1/chat/completions'
 const MODELS = '/v1/models'
 /** Where servers report their health. One that knows none of these is asked for its models. */
@@ -55,7 +56,7 @@ export class OpenAiWire implements Wire<ChatQuestion> {
   async verify(url: string, signal: AbortSignal): Promise<void> {
     const response = await this.#client.send(url, 'GET', MODELS, null, { signal })
     if (response.statusCode !== 200) throw await this.#client.failureOfResponse(response)
-    const listed = modelsSchema.safeParse(parseJsonOr(await response.body.text(), null)).data
+    const listed = modelsSchema.safeParse(parseJsonOr(await textOf(response, signal), null)).data
     if (listed === undefined) throw new ServerFailure('wrong', `its answer to GET ${MODELS} is no list of models`)
     checkListed(listed, this.#options)
   }
@@ -103,19 +104,20 @@ export class OpenAiWire implements Wire<ChatQuestion> {
           const { message, code } = chunk.error
           throw this.#client.failureOf(statusOf(code), message, code)
         }
-        const choice = chunk.choices?.find(({ index }) => (index ?? 0) === 0)
-        if (choice !== undefined && !hasEnded) {
+        const choice = chunk.choices?.find((one) => (one?.index ?? 0) === 0)
+        if (choice && !hasEnded) {
           const { delta, finish_reason: reason } = choice
-          const thought = delta?.reasoning_content ?? delta?.reasoning ?? ''
+          const thought = delta?.reasoning_content || delta?.reasoning || ''
           const text = delta?.content ?? ''
-          hasEnded = reason != null
-          const end = reason == null ? null : reason === 'length' ? 'length' : 'stop'
+          if (typeof thought !== 'string' || typeof text !== 'string') throw new TypeError('a text is not a string')
+          const end = endOf(reason)
           const logProbs = asked.topLogProbs === null ? [] : toLogProbs(choice.logprobs, asked.topLogProbs)
           isRated ||= logProbs.length > 0
           if (text !== '' && !isRated) throw new ServerFailure('log_probs', 'it sent a text without them')
           const { system_fingerprint: said } = chunk
+          hasEnded = end !== null
           const fingerprint = typeof said === 'string' && SENDABLE.test(said) ? { fingerprint: said } : {}
-          if (thought !== '' || text !== '' || logProbs.length > 0 || hasEnded)
+          if (thought !== '' || text !== '' || logProbs.length > 0 || end !== null)
             yield {
               ...{ type: 'text' as const, completion: 0, thought, text, end },
               ...(logProbs.length === 0 ? {} : { logProbs }),
@@ -129,7 +131,8 @@ export class OpenAiWire implements Wire<ChatQuestion> {
       call.signal.throwIfAborted()
       // Nothing is lost but the usage.
       if (hasEnded) return
-      throw error
+      if (error instanceof ServerFailure) throw error
+      throw new ServerFailure('lost', `a line of its stream cannot be read: ${(error as Error).message}`, error)
     }
     if (!hasEnded) throw new ServerFailure('lost', 'its stream ended before the reply')
   }
@@ -142,9 +145,12 @@ export class OpenAiWire implements Wire<ChatQuestion> {
     const { model, parameters } = this.#options
     const messages = await Promise.all(asked.messages.map((message) => this.#messageOf(message)))
     call.signal.throwIfAborted()
+    const template = { ...Object(parameters[TEMPLATE]), ...Object(asked.fields[TEMPLATE]) }
     const body = {
       ...parameters,
       ...asked.fields,
+      // What the card tells the template stays beside whether there is a thought.
+      ...(Object.keys(template).length === 0 ? {} : { [TEMPLATE]: template }),
       model,
       messages,
       max_tokens: asked.maxTokens,
@@ -203,21 +209,24 @@ function toRanked({ token, logprob, bytes }: Ranked): RankedToken {
 function usageOf(said: unknown): WireEvent | null {
   const usage = usageSchema.safeParse(said).data
   if (usage === undefined) return null
-  const { prompt_tokens: promptTokens, completion_tokens: completionTokens, prompt_tokens_details: details } = usage
-  return { type: 'usage', promptTokens, completionTokens, cachedTokens: details?.cached_tokens ?? null }
+  const { prompt_tokens: promptTokens, completion_tokens: completionTokens } = usage
+  const cachedTokens = usage.prompt_tokens_details?.cached_tokens ?? null
+  const reasoningTokens = usage.completion_tokens_details?.reasoning_tokens ?? null
+  return { type: 'usage', promptTokens, completionTokens, cachedTokens, reasoningTokens }
 }
 
-const TOO_LONG = /context.{0,20}(length|size|window)|exceed.{0,40}context|maximum context|max_model_len|too long/i
+/** The last is llama-server's, with the status 500. */
+const TOO_LONG =
+  /context.{0,20}(length|size|window)|exceed.{0,40}context|maximum context|max_model_len|too long|too large to process/i
 const LOG_PROBS = /log_?probs/i
 const CONSTRAINT = /grammar|json.?schema|response_format|structured|regex/i
 
-function specialFailure(status: number, message: string, code: ErrorCode): ServerFailure | null {
+export function specialFailure(status: number, message: string, code: ErrorCode): ServerFailure | null {
+  // Any other status says enough.
+  if (status !== 500 && !BLAMING.includes(status)) return null
   const answered = `it answered ${status}: ${message}`
-  if (status === 403) return new ServerFailure('wrong', `it wants another API key (engine.apiKeyEnv): ${message}`)
-  // The status says enough.
-  if ([401, 404, 429, 503].includes(status)) return null
   if (code === 'context_length_exceeded' || TOO_LONG.test(message)) return new ServerFailure('long', answered)
-  if (status >= 500) return null
+  if (status === 500) return null
   if (LOG_PROBS.test(message)) return new ServerFailure('log_probs', answered)
   if (CONSTRAINT.test(message)) return new ServerFailure('grammar', answered)
   return new ServerFailure('rejected', answered)
@@ -234,10 +243,11 @@ const usageSchema = z.object({
   prompt_tokens: count,
   completion_tokens: count,
   prompt_tokens_details: z.object({ cached_tokens: count.nullish() }).nullish(),
+  completion_tokens_details: z.object({ reasoning_tokens: count.nullish() }).nullish().catch(null),
 })
 /** A line of the stream. It is read for every token, so that it is not checked against a schema. */
 interface Chunk {
-  readonly choices?: readonly {
+  readonly choices?: readonly ({
     readonly index?: number
     readonly delta?: {
       readonly content?: string | null
@@ -246,7 +256,7 @@ interface Chunk {
     } | null
     readonly finish_reason?: string | null
     readonly logprobs?: LogProbs | null
-  }[]
+  } | null)[]
   readonly system_fingerprint?: unknown
   readonly usage?: unknown
   readonly error?: { readonly message: string; readonly code?: ErrorCode }

@@ -81,11 +81,13 @@ test('live work waits among other work, and background work for both', async () 
   expect(order).toEqual(['live', 'interactive', 'background'])
 })
 
-test('without a server, waiting requests are told', async () => {
+test('without a server, waiting requests are told, and later ones do not wait', async () => {
   const all = named(['http://a'])
-  all[0]!.state = 'down'
   const servers = new Servers(all, 1)
+  await servers.place(wanted('x'), never)
   const place = servers.place(wanted('x'), never)
+  all[0]!.state = 'down'
   servers.failWaiting(new Error('none'))
   await expect(place).rejects.toThrow('none')
+  await expect(servers.place(wanted('x'), never)).rejects.toThrow('no server')
 })

@@ -1,5 +1,6 @@
 import { FairQueue } from '../../../lib/fair-queue.ts'
 import type { Priority } from '../../contract/priority.ts'
+import { ServerFailure } from '../wire/wire.ts'
 import { rendezvous } from './rendezvous.ts'
 import type { ModelServer } from './server.ts'
 
@@ -64,10 +65,11 @@ export class Servers {
 
   /**
    * Waits for a place.
-   * @throws the signal's reason, or what `failWaiting` is given.
+   * @throws the signal's reason, what `failWaiting` is given, or a ServerFailure when no server can be used.
    */
   async place(wanted: Placement, signal: AbortSignal): Promise<Place> {
     signal.throwIfAborted()
+    if (this.up.length === 0) throw new ServerFailure('lost', 'no server can be used')
     const queue = wanted.priority === 'background' ? this.#backgroundQueue : this.#queue
     const { promise, resolve, reject } = Promise.withResolvers<Place>()
     const waiting: Waiting = { ...wanted, id: ++this.#lastId, resolve, reject }

@@ -8,6 +8,7 @@ import { type Connecting, parseJson, ServerClient } from '../http/server-client.
 import {
   type Call,
   type CompletionRequest,
+  endOf,
   type Picture,
   ServerFailure,
   type ServerLoad,
@@ -98,7 +99,7 @@ export class VllmWire implements TokenWire {
       if (chunk.error) throw this.#client.failureOf(chunk.error.code ?? 500, chunk.error.message)
       for (const { index, token_ids: ids, finish_reason: reason, logprobs } of chunk.choices ?? []) {
         if (!running.has(index)) continue
-        const end = reason == null ? null : reason === 'length' ? 'length' : 'stop'
+        const end = endOf(reason)
         const all = ids ?? []
         const tokens = end === 'stop' && stop.has(all.at(-1)!) ? all.slice(0, -1) : all
         counts.set(index, (counts.get(index) ?? 0) + tokens.length)

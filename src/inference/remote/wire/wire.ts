@@ -138,6 +138,8 @@ export interface UsageEvent {
   readonly cachedTokens: number | null
   /** Tokens of all completions of the request, where those do not come as tokens. */
   readonly completionTokens?: number
+  /** How many of them are thoughts'; null when the server does not say. */
+  readonly reasoningTokens?: number | null
 }
 
 export interface ServerLoad {
@@ -175,10 +177,24 @@ export function pickRated(
   )
 }
 
+/**
+ * How a completion has ended, by the reason that a server gives; null when it goes on.
+ * @throws ServerFailure for one that the server gave up: it is not whole.
+ */
+export function endOf(reason: string | null | undefined): 'stop' | 'length' | null {
+  // Some servers write an empty reason into each line.
+  if (!reason) return null
+  if (reason === 'abort' || reason === 'error')
+    throw new ServerFailure('lost', `it ended a completion with '${reason}'`)
+  return reason === 'length' ? 'length' : 'stop'
+}
+
 /** Why a server did not do what it was asked. Its message is for the log, not for clients. */
 export class ServerFailure extends Error {
   override readonly name = 'ServerFailure'
   readonly kind: FailureKind
+  /** When the server wants to be asked again; null where it does not say. */
+  retrySeconds: number | null = null
 
   constructor(kind: FailureKind, message: string, cause?: unknown) {
     super(message, { cause })

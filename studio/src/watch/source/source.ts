@@ -1,6 +1,6 @@
 import { signal } from '@preact/signals'
 import { offerFiles } from '../../media/intake.ts'
-import { SAMPLES } from '../../media/samples.ts'
+import { fetchSample, SAMPLES } from '../../media/samples.ts'
 import { modeId } from '../../mode-choice.ts'
 import { chosen, isMaking } from '../watches.ts'
 
@@ -15,9 +15,7 @@ export const nextSource = signal<Source | 'sample' | null>(null)
 /** The video among the samples, again and again. */
 export async function sampleSource(): Promise<Source> {
   const { name, path } = SAMPLES.find(({ icon }) => icon === 'video')!
-  const response = await fetch(path)
-  if (!response.ok) throw new Error('The server did not send the sample.')
-  return { kind: 'video', name, blob: await response.blob(), repeats: true }
+  return { kind: 'video', name, blob: await fetchSample(path), repeats: true }
 }
 
 // A video that is dropped on a watch is for the watch, not for the stage.
