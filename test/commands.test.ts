@@ -191,7 +191,7 @@ const canBeOther = isRoot && spawnSync('test', reach, OTHER).status === 0
 test.skipIf(!canBeOther)('commands of root leave the database to the user whose folder it is in', async () => {
   const place = await mkdtemp(join(tmpdir(), 'lookout-commands-'))
   onTestFinished(() => rm(place, { recursive: true, force: true, maxRetries: 5 }))
-  // Root's, where anyone can read: its empty database is closed to the other user all the same.
+  // Anyone may read this folder of root's, but not the empty database that root keeps in it.
   const cache = await mkdtemp(join(tmpdir(), 'lookout-commands-'))
   onTestFinished(() => rm(cache, { recursive: true, force: true, maxRetries: 5 }))
   await chmod(cache, 0o755)

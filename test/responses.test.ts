@@ -490,7 +490,7 @@ test.each<[string, object, string | null, string | null, RegExp]>([
     /16 pairs/,
   ],
   ['a tool without a name', { tools: [{ type: 'function' }] }, 'tools[0].name', null, /required/],
-  ['a tool that is none', { tools: ['weather'] }, 'tools[0]', null, /expected object, received string$/],
+  ['a tool that is no object', { tools: ['weather'] }, 'tools[0]', null, /expected object, received string$/],
   [
     'two tools of one name',
     { tools: [{ type: 'x' }, ...tools, ...tools] },
