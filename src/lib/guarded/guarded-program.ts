@@ -1,3 +1,4 @@
+import { flushCompileCache } from 'node:module'
 import { READY } from './guarded-process.ts'
 
 /** A message may be a text of the stranger whose work failed. */
@@ -27,6 +28,8 @@ export function answerQuestions<Question, Answer>(answer: (question: Question) =
       )
       .then(() => {})
   })
+  // Node does it when a process exits, but this one is killed when it is idle.
+  flushCompileCache()
   reply(READY)
 }
 

@@ -2,12 +2,16 @@ import { type ChildProcess, type StdioOptions, spawn } from 'node:child_process'
 import { fileURLToPath } from 'node:url'
 import { CHILD_OPTIONS } from './memory.ts'
 
+/** Where Node keeps compiled code, and whether it does. With it, a process starts in a quarter of the processor time. */
+const COMPILED_CODE = ['NODE_COMPILE_CACHE', 'NODE_DISABLE_COMPILE_CACHE'] as const
+
 export interface LimitedProcess {
   /** A path, or the address of a module. */
   readonly program: string | URL
   readonly args?: readonly string[]
   /** Options of Node. */
   readonly options?: readonly string[]
+  /** It also gets what says where compiled code is kept. */
   readonly environment: NodeJS.ProcessEnv
   readonly stdio: StdioOptions
   /** Limit of its writable memory, buffers and native libraries included. An allocation beyond it fails. */
@@ -33,5 +37,7 @@ export function spawnLimited({
   const limited = `ulimit -d ${Math.floor(memoryBytes / 1024)} 2>/dev/null; ${time}exec "$@"`
   const path = program instanceof URL ? fileURLToPath(program) : program
   const command = [process.execPath, ...CHILD_OPTIONS, ...options, path, ...args]
-  return spawn('/bin/sh', ['-c', limited, 'sh', ...command], { serialization: 'advanced', stdio, env: environment })
+  const env = { ...environment }
+  for (const name of COMPILED_CODE) if (process.env[name] !== undefined) env[name] = process.env[name]
+  return spawn('/bin/sh', ['-c', limited, 'sh', ...command], { serialization: 'advanced', stdio, env })
 }

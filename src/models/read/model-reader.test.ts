@@ -1,14 +1,14 @@
-import { mkdir, mkdtemp, rm, truncate, writeFile } from 'node:fs/promises'
+import { mkdir, mkdtemp, readdir, rm, truncate, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import fc from 'fast-check'
-import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest'
 import { bool, string, strings, uint32, type WrittenField, writeGguf } from '../../../test/support/gguf-writer.ts'
 import { writeHeader } from '../../../test/support/model-header.ts'
-import { ProcessEnded } from '../../lib/guarded/guarded-process.ts'
+import { GuardedProcess, ProcessEnded } from '../../lib/guarded/guarded-process.ts'
 import { CHATML } from '../../templates/chatml.ts'
 import type { GgufArray } from './gguf-value.ts'
-import { probeGuarded, readCheckedMetadata, readFolder, readMetadata } from './model-reader.ts'
+import { probeGuarded, READER, readCheckedMetadata, readFolder, readMetadata } from './model-reader.ts'
 
 let directory: string
 let path: string
@@ -34,6 +34,16 @@ async function writeCounts(tensors: number, fields: number, size: number): Promi
 async function write(fields: Readonly<Record<string, WrittenField>>): Promise<void> {
   await writeGguf(path, { metadata: new Map(Object.entries(fields)), tensors: [] })
 }
+
+test('what a reader has compiled is kept before its first question, for the next one', async () => {
+  const folder = join(directory, 'compiled')
+  vi.stubEnv('NODE_COMPILE_CACHE', folder)
+  vi.stubEnv('NODE_DISABLE_COMPILE_CACHE', undefined)
+  const reader = new GuardedProcess(READER)
+  await reader.ask({ type: 'file', path: join(directory, 'none'), size: null })
+  expect((await readdir(folder, { recursive: true })).length).toBeGreaterThan(20)
+  await reader.stop()
+})
 
 describe('a header', () => {
   test('comes back as it is in the file, without what is long and never needed', async () => {

@@ -1,6 +1,8 @@
-import { readFile } from 'node:fs/promises'
+import { mkdtemp, readdir, readFile, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
 import sharp from 'sharp'
-import { afterEach, beforeAll, describe, expect, it } from 'vitest'
+import { afterEach, beforeAll, describe, expect, it, onTestFinished, vi } from 'vitest'
 import { ResidentMemory } from '../../../../test/support/resident-memory.ts'
 import { partsToCut, planTiles } from '../../tile-plan.ts'
 import { DecoderPool } from './decoder-pool.ts'
@@ -175,6 +177,16 @@ it('a decoder does not get the server’s environment, which may hold keys', asy
   await decode(await small())
   if (process.platform !== 'linux') return
   expect(await readFile(`/proc/${pool.pids[0]}/environ`, 'utf8')).not.toContain('secret')
+})
+
+it('what a decoder has compiled is kept before its first input, for the next one', async () => {
+  const folder = await mkdtemp(join(tmpdir(), 'lookout-compiled-'))
+  onTestFinished(() => rm(folder, { recursive: true, force: true }))
+  vi.stubEnv('NODE_COMPILE_CACHE', folder)
+  vi.stubEnv('NODE_DISABLE_COMPILE_CACHE', undefined)
+  pool = new DecoderPool({ size: 1 })
+  await decode(await small())
+  expect((await readdir(folder, { recursive: true })).length).toBeGreaterThan(20)
 })
 
 it('closing rejects waiting and running jobs', async () => {

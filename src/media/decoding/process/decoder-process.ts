@@ -1,4 +1,5 @@
 import { openSync, readSync } from 'node:fs'
+import { flushCompileCache } from 'node:module'
 import { collectBuffers, releaseMemoryWhenIdle } from '../../../lib/guarded/memory.ts'
 import { HEAD_BYTES, mediaType } from '../../media-type.ts'
 import { endWithParent, isToBeConfined } from '../../sandbox/confined-process.ts'
@@ -35,6 +36,7 @@ let images: typeof import('../image.ts') | null = null
 let ffmpegDecoders: FfmpegDecoders | null = null
 let documents: DocumentDecoders | null = null
 let isConfined = false
+let isPrepared = false
 /** Resolves the pending request for much memory. */
 let granted: (() => void) | null = null
 
@@ -81,6 +83,9 @@ async function prepare(type: DecodeTask['type']): Promise<void> {
   if (type === 'video' || type === 'audio') ffmpegDecoders ??= await loadFfmpegDecoders(type)
   if (LIBRARIES[type] === 'pdfium') documents ??= await loadDocuments()
   if (type === 'image' || LIBRARIES[type] === 'pdfium' || confines) images ??= await loadImages()
+  // Node does it when a process exits, but this one is killed. It has parsed nothing yet.
+  if (!isPrepared) flushCompileCache()
+  isPrepared = true
   if (!confines || isConfined) return
   try {
     confine()

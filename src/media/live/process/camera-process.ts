@@ -1,3 +1,4 @@
+import { flushCompileCache } from 'node:module'
 import type { Socket } from 'node:net'
 import { loadFFmpeg } from '../../decoding/ffmpeg.ts'
 import { endWithParent, isToBeConfined } from '../../sandbox/confined-process.ts'
@@ -81,6 +82,8 @@ process.on('message', (message: CameraMessage, socket: Socket | undefined) => {
 })
 endWithParent()
 
+// Node does it when a process exits, but this one is killed.
+flushCompileCache()
 if (isToBeConfined()) confine({ takesSockets: true })
 setInterval(() => {
   send({ type: 'beat', received: { ...received } })
