@@ -9,6 +9,7 @@ import { Accounts } from '../src/accounts/accounts.ts'
 import { newApiKey } from '../src/accounts/api-key.ts'
 import { Database } from '../src/storage/database.ts'
 import { CutProxy } from './support/cut-proxy.ts'
+import { openEmbeddedDatabase, type TestDatabase } from './support/embedded-database.ts'
 import { S3Server } from './support/s3-server.ts'
 import { errorOf, jsonOf, KEY, startTestServer, type TestServer } from './support/server.ts'
 import { createTestDatabase, findRedis, through } from './support/services.ts'
@@ -333,6 +334,13 @@ test('a bucket that falls silent or breaks off is a 503, and a client that pause
   expect([(await upload()).status, (await content()).status]).toEqual([200, 200])
 })
 
+/** Of servers that share a blob store with those on the suite's database. */
+let otherDatabase: TestDatabase
+beforeAll(async () => {
+  otherDatabase = await openEmbeddedDatabase()
+})
+afterAll(() => otherDatabase?.close())
+
 describe.each([
   ['a folder', oldFolder],
   ['a bucket', oldBucket],
@@ -341,9 +349,12 @@ describe.each([
   const REMOVED = 'Removed the bytes of unfinished uploads'
   const SPARED = 'Another database has used this blob store, so unfinished uploads are not removed from it'
 
-  /** Starts a server on the store, uploads a file if asked, and waits for what the log says of the start. */
-  async function run({ location, names }: OldStore, { own = false, uploads = false, says = '' }): Promise<void> {
-    const environment = { LOOKOUT_BLOBS: location, ...(own ? { DATABASE_URL: '' } : {}) }
+  /**
+   * Starts a server on the store, uploads a file if asked, and waits for what the log says of the start.
+   * @param other whether its database is the other one.
+   */
+  async function run({ location, names }: OldStore, { other = false, uploads = false, says = '' }): Promise<void> {
+    const environment = { LOOKOUT_BLOBS: location, ...(other ? { DATABASE_URL: otherDatabase.url } : {}) }
     const server = await startTestServer({ environment })
     try {
       if (uploads) {
@@ -378,7 +389,7 @@ describe.each([
   test('a start removes nothing if the files are of another database, also where that one starts later', async () => {
     const store = await openStore()
     await run(store, { uploads: true })
-    await run(store, { own: true, uploads: true, says: SPARED })
+    await run(store, { other: true, uploads: true, says: SPARED })
     await store.put(LEFT)
     expect(await filesIn(store)).toHaveLength(3)
     await run(store, { says: SPARED })
@@ -388,10 +399,10 @@ describe.each([
   test('a first start on files of two databases that left no marks removes nothing', async () => {
     const store = await openStore()
     await run(store, { uploads: true })
-    await run(store, { own: true, uploads: true, says: SPARED })
+    await run(store, { other: true, uploads: true, says: SPARED })
     await store.unmark()
     await run(store, {})
-    await run(store, { own: true, says: SPARED })
+    await run(store, { other: true, says: SPARED })
     expect(await filesIn(store)).toHaveLength(2)
   })
 

@@ -3,6 +3,7 @@ import { join } from 'node:path'
 import { brotliDecompressSync } from 'node:zlib'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { buildPage, isPageBuilt, STUDIO } from '../src/setup/pages.mjs'
+import { openEmbeddedDatabase, type TestDatabase } from './support/embedded-database.ts'
 import { errorOf, jsonOf, startTestServer, type TestServer } from './support/server.ts'
 
 /** How the server serves the Studio's page. What the page does is tested in a browser, in `studio/`. */
@@ -95,8 +96,13 @@ describe('the root', () => {
 })
 
 describe('the key of the link', () => {
+  let database: TestDatabase
+  beforeAll(async () => {
+    database = await openEmbeddedDatabase()
+  })
+  afterAll(() => database?.close())
   const start = (environment: Record<string, string> = {}) =>
-    startTestServer({ environment: { LOOKOUT_API_KEY: '', DATABASE_URL: '', ...environment } })
+    startTestServer({ environment: { LOOKOUT_API_KEY: '', DATABASE_URL: database.url, ...environment } })
 
   test('opens everything, is readable by its owner alone, and outlives a restart', async () => {
     const first = await start()

@@ -1,9 +1,5 @@
-import { mkdtemp, rm } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
-import { dirname, join } from 'node:path'
 import type { TestProject } from 'vitest/node'
-import { cacheDirectory } from '../../src/setup/native-library.mjs'
-import { EmbeddedDatabase } from '../../src/storage/embedded/embedded-database.ts'
+import { openEmbeddedDatabase } from './embedded-database.ts'
 import { S3Server } from './s3-server.ts'
 import { createTestDatabase, findRedis } from './services.ts'
 
@@ -26,16 +22,11 @@ export default async function setup(project: TestProject): Promise<() => Promise
 }
 
 async function useEmbedded(project: TestProject): Promise<() => Promise<void>> {
-  const directory = await mkdtemp(join(tmpdir(), 'lookout-db-'))
-  const database = new EmbeddedDatabase(directory, cacheDirectory())
-  await database.ensure()
-  project.provide('databaseUrl', `postgres://postgres@${encodeURIComponent(dirname(database.path))}/postgres`)
+  const database = await openEmbeddedDatabase()
+  project.provide('databaseUrl', database.url)
   project.provide('blobs', null)
   project.provide('redisUrl', null)
-  return async () => {
-    await database.close()
-    await rm(directory, { recursive: true, force: true })
-  }
+  return () => database.close()
 }
 
 async function useServices(project: TestProject): Promise<() => Promise<void>> {
