@@ -1,8 +1,7 @@
-import { execFile } from 'node:child_process'
 import { appendFile, mkdir, mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
-import { inspect, promisify } from 'node:util'
+import { inspect } from 'node:util'
 import { eq } from 'drizzle-orm'
 import { afterAll, beforeAll, expect, inject, test } from 'vitest'
 import { Accounts } from '../src/accounts/accounts.ts'
@@ -11,17 +10,21 @@ import { Database } from '../src/storage/database.ts'
 import * as tables from '../src/storage/schema.ts'
 import { TestAccounts } from './support/accounts.ts'
 import { BatchClient, chatLines } from './support/batches.ts'
+import { CommandHost } from './support/command-host.ts'
 import { makePdf } from './support/pdf.ts'
 import { errorOf, KEY, startTestServer, type TestServer } from './support/server.ts'
 
 const model = 'service-mk1.5'
 let server: TestServer
+let host: CommandHost
 let accounts: TestAccounts
 beforeAll(async () => {
   accounts = await TestAccounts.open()
   server = await startTestServer()
+  host = new CommandHost({ LOOKOUT_DATA_DIR: server.directory, DATABASE_URL: inject('databaseUrl') })
 })
 afterAll(async () => {
+  await host?.[Symbol.asyncDispose]()
   await server?.close()
   await accounts?.close()
 })
@@ -46,9 +49,9 @@ async function rowsOf(organisation: string, count: number) {
 
 /** What the command prints. */
 async function usageOf(organisation: string, ...args: readonly string[]): Promise<string> {
-  const env = { ...process.env, LOOKOUT_DATA_DIR: server.directory, DATABASE_URL: inject('databaseUrl') }
-  const command = ['src/main.ts', 'usage', '--org', organisation, ...args]
-  return (await promisify(execFile)(process.execPath, command, { env })).stdout
+  const { code, stdout, stderr } = await host.run(['usage', '--org', organisation, ...args])
+  expect({ code, stderr }).toEqual({ code: 0, stderr: '' })
+  return stdout
 }
 
 test('every request that reaches a model gets one row, however it ends', async () => {
