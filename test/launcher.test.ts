@@ -5,7 +5,7 @@ import { connect } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { text } from 'node:stream/consumers'
-import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest'
 
 const KEY = 'launcher-test'
 /** What `npx lookout` runs. */
@@ -30,6 +30,7 @@ function launch(
   launcher = LAUNCHER,
   stdio: StdioOptions = ['ignore', 'pipe', 'pipe'],
   node = ['--import', OLD_NODE],
+  environment: Readonly<Record<string, string>> = {},
 ): ChildProcess {
   const child = spawn(process.execPath, [...node, launcher, ...args], {
     env: {
@@ -39,6 +40,11 @@ function launch(
       LOOKOUT_PORT: '0',
       LOOKOUT_API_KEY: KEY,
       LOOKOUT_DRAIN_SECONDS: '600',
+      // One of its own would take longer than the rest of the start. Other servers use this one as well.
+      DATABASE_URL: inject('databaseUrl'),
+      LOOKOUT_BATCH_LINES: '0',
+      LOOKOUT_WATCHES: '0',
+      ...environment,
     },
     stdio,
     // A process group of its own.
@@ -91,12 +97,17 @@ describe.runIf(process.platform === 'linux')('an old Node hands over to the one 
   })
 
   test.each([
-    ['a SIGTERM to it alone', (pid: number) => process.kill(pid, 'SIGTERM')],
-    ['a SIGTERM to all processes, as systemd sends it', (pid: number) => process.kill(-pid, 'SIGTERM')],
-    ['a SIGINT to it alone', (pid: number) => process.kill(pid, 'SIGINT')],
-    ['a SIGINT to all processes, as a terminal sends it', (pid: number) => process.kill(-pid, 'SIGINT')],
-  ])('and the server ends in order after %s', async (_what, kill) => {
-    const { launched } = await serve()
+    ['a SIGTERM to it alone', (pid: number) => process.kill(pid, 'SIGTERM'), {}],
+    // With an embedded database.
+    [
+      'a SIGTERM to all processes, as systemd sends it',
+      (pid: number) => process.kill(-pid, 'SIGTERM'),
+      { DATABASE_URL: '' },
+    ],
+    ['a SIGINT to it alone', (pid: number) => process.kill(pid, 'SIGINT'), {}],
+    ['a SIGINT to all processes, as a terminal sends it', (pid: number) => process.kill(-pid, 'SIGINT'), {}],
+  ])('and the server ends in order after %s', async (_what, kill, environment) => {
+    const { launched } = await serve(environment)
     kill(launched.pid!)
     expect(await once(launched, 'exit')).toEqual([0, null])
   })
@@ -132,8 +143,8 @@ describe.runIf(process.platform === 'linux')('an old Node hands over to the one 
 })
 
 /** Starts a server on an old Node, and waits until it listens. */
-async function serve() {
-  const launched = launch(['serve'])
+async function serve(environment: Readonly<Record<string, string>> = {}) {
+  const launched = launch(['serve'], undefined, undefined, undefined, environment)
   return { launched, port: await portOf(launched) }
 }
 
