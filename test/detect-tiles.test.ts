@@ -226,7 +226,7 @@ test('categories keep their order, and points are the centres of boxes', async (
 
 test('things have their labels as they were sent, blanks included', async () => {
   const names = [' red  block', 'blue block\n']
-  const { detections } = await detect({ tiles: 'auto' }, { categories: names })
+  const { detections } = await detect({ tiles: [2, 2], looks: 'none' }, { categories: names })
   expect([...new Set(detections.map(({ mention }) => mention))]).toEqual(names)
 })
 
@@ -300,8 +300,9 @@ describe('with confidence', () => {
   test.each(['none', 'coarse', 'all'])('the boxes are the same as without, with looks: %s', async (looks) => {
     // Lists that may lack something.
     engine.pace = () => ({ alternatives: (text) => (text === '' ? [{ text: '<', mass: 0.4 }] : []) })
-    const { detections, ...rest } = await detect({ tiles: 'auto', looks })
-    const rated = await detect({ tiles: 'auto', looks, confidence: true })
+    const { detections, ...rest } = await detect({ tiles: [2, 2], looks })
+    expect(detections).not.toEqual([])
+    const rated = await detect({ tiles: [2, 2], looks, confidence: true })
     expect(rated.detections.map(({ confidence: _, ...detection }) => detection)).toEqual(detections)
     expect(rated).toMatchObject(rest)
   })
@@ -318,7 +319,7 @@ describe('with confidence', () => {
     engine.pace = () => ({ isUnrated: true })
     const refused = await server.post(PATH, body({ tiles: 'auto', confidence: true }))
     expect([refused.status, (await errorOf(refused)).param]).toEqual([400, 'config.confidence'])
-    expect(found(await detect({ tiles: 'auto' }))).toEqual(ALL)
+    expect((await detect({ tiles: [2, 2] })).detections).not.toEqual([])
   })
 })
 
