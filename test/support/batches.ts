@@ -49,7 +49,7 @@ export class BatchClient {
   }
 
   /** The batch once it has ended. */
-  async ended(id: string, timeout = 20_000): Promise<OpenAI.Batch> {
+  async ended(id: string, timeout = 60_000): Promise<OpenAI.Batch> {
     let batch: OpenAI.Batch | null = null
     await expect
       .poll(
