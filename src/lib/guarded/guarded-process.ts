@@ -51,9 +51,9 @@ interface Asked<Question, Answer> {
 }
 
 /**
- * A process for work on what strangers made, which may never end, fill the memory or crash. Of the
- * server's environment, it has only where compiled code is kept. Questions are sent as they come and are answered in their order. One that ends its process, or
- * takes too long, is rejected; those behind it are asked again in the next process.
+ * A process for work on what strangers made, which may never end, fill the memory or crash. Of the server's environment, it
+ * has only where compiled code is kept. Questions are sent as they come and are answered in their order. One that ends its
+ * process, or takes too long, is rejected; those behind it are asked again in the next process.
  *
  * A process starts with the first question, and keeps this one alive only while it has questions.
  */
