@@ -1,13 +1,15 @@
 /**
  * Draws the rooms of `src` and the imports between them into `docs/contributing/rooms.md`, with dependency-cruiser. `npm run rooms`
- * writes the page; with `--check` the script fails when the page is out of date. It also fails when the tree in
+ * writes the page; with `--check` the script fails when the page is out of date, and for each import that
+ * `.dependency-cruiser.mjs` does not allow: the imports are read once for both. It also fails when the tree in
  * `docs/contributing/architecture.md` lacks a folder of `src`, or names a file or folder that is not there, and when a folder holds too
  * many modules to be read as one list.
  */
-import { execFileSync } from 'node:child_process'
 import { existsSync, globSync, readFileSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
+import { cruise, format, type ICruiseResult } from 'dependency-cruiser'
+import extractOptions from 'dependency-cruiser/config-utl/extract-depcruise-options'
 
 const ROOT = fileURLToPath(new URL('..', import.meta.url))
 const MAP = join(ROOT, 'docs/contributing/architecture.md')
@@ -27,10 +29,16 @@ const ROOMS = [
   '[^/]+',
 ]
 
-const arguments_ = ['--include-only', '^src/', '--exclude', LEFT_OUT, '--collapse', `^src/(${ROOMS.join('|')})`]
-const drawing = execFileSync('npx', ['depcruise', 'src', ...arguments_, '--output-type', 'mermaid'], {
-  encoding: 'utf8',
-  stdio: ['ignore', 'pipe', 'ignore'],
+process.chdir(ROOT)
+const isCheck = process.argv.includes('--check')
+const options = await extractOptions('./.dependency-cruiser.mjs')
+const { output } = await cruise(['src', 'test', 'bench', 'scripts'], options)
+const imports = output as ICruiseResult
+const { output: drawing } = await format(imports, {
+  includeOnly: '^src/',
+  exclude: LEFT_OUT,
+  collapse: `^src/(${ROOMS.join('|')})`,
+  outputType: 'mermaid',
 })
 const page = `# The rooms of src
 
@@ -39,7 +47,7 @@ left out: they are at the bottom, and nearly every room uses them. [architecture
 is for; \`.dependency-cruiser.mjs\` lists which arrows are allowed, and \`npm run lint\` rejects all others.
 
 \`\`\`mermaid
-${drawing.replace('flowchart LR', 'flowchart TB').trim()}
+${sorted(String(drawing).replace('flowchart LR', 'flowchart TB').trim())}
 \`\`\`
 `
 
@@ -55,12 +63,23 @@ for (const [folder, { length }] of Map.groupBy(modules, dirname)) {
   if (length > MOST_MODULES) complaints.push(`${folder}: ${length} modules; more than ${MOST_MODULES} need folders`)
 }
 
-if (!process.argv.includes('--check')) writeFileSync(PAGE, page)
-else if (readFileSync(PAGE, 'utf8') !== page) {
-  complaints.push('docs/contributing/rooms.md is out of date: run "npm run rooms"')
-}
+if (isCheck) {
+  const { output: violations, exitCode } = await format(imports, { outputType: 'err' })
+  console.log(violations)
+  if (exitCode !== 0) process.exitCode = 1
+  if (readFileSync(PAGE, 'utf8') !== page) {
+    complaints.push('docs/contributing/rooms.md is out of date: run "npm run rooms"')
+  }
+} else writeFileSync(PAGE, page)
 for (const complaint of complaints) console.error(complaint)
 if (complaints.length > 0) process.exitCode = 1
+
+/** With the arrows in an order that does not depend on which file is read first. */
+function sorted(text: string): string {
+  const isArrow = (line: string) => line.includes('-->')
+  const lines = text.split('\n')
+  return [...lines.filter((line) => !isArrow(line)), ...lines.filter(isArrow).sort()].join('\n')
+}
 
 /** The paths in the page's tree of `src`; those of folders end with a slash. */
 function listedPaths(text: string): string[] {

@@ -1,10 +1,10 @@
 import { execFile } from 'node:child_process'
-import { cp, mkdtemp, readdir, readFile, rm, truncate, writeFile } from 'node:fs/promises'
+import { cp, mkdir, mkdtemp, readdir, readFile, rm, truncate, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest'
-import { applyFixes, findCompiler } from '../src/setup/compile.mjs'
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, onTestFinished, test, vi } from 'vitest'
+import { applyFixes, compileLibrary, findCompiler } from '../src/setup/compile.mjs'
 import { checkKernels } from '../src/setup/kernel-check.mjs'
 import {
   CPU,
@@ -109,6 +109,37 @@ describe('a fix of the sources', () => {
       `Cannot compile it: a.cpp contains "wrong(x)" ${times} times, not once.`,
     )
   })
+})
+
+test('files that are compiled together are one file, which is compiled again when one of them changes', async () => {
+  const source = await mkdtemp(join(tmpdir(), 'lookout together '))
+  onTestFinished(() => rm(source, { recursive: true }))
+  const write = (name: string, text: string) =>
+    writeFile(join(source, `parts/${name}.cpp`), `const char * ${name}() { return "${name} is ${text}"; }\n`)
+  await mkdir(join(source, 'parts'))
+  await write('one', 'first')
+  await write('two', 'first')
+  const recipe = { name: 'it', what: 'it', folders: [], root: '.', includes: [], sources: [], needs: [] }
+  const objects = join(source, 'objects')
+  const output = join(source, libraryFile(MTMD))
+  const progress = vi.fn()
+  const compile = async () => {
+    await compileLibrary(
+      { ...recipe, together: ['parts/*.cpp'], flags: ['-fPIC'] },
+      { compiler: await findCompiler(), source, objects, output, prebuilt: locatePrebuilt(), progress },
+    )
+    return (await readFile(output, 'latin1')).match(/(?:one|two) is \w+/g)?.sort()
+  }
+  expect(await compile()).toEqual(['one is first', 'two is first'])
+  await write('two', 'second')
+  expect(await compile()).toEqual(['one is first', 'two is second'])
+  expect(await compile()).toEqual(['one is first', 'two is second'])
+  expect(progress.mock.calls).toEqual([
+    [1, 1],
+    [1, 1],
+    [1, 1],
+  ])
+  expect((await readdir(objects)).filter((name) => name.endsWith('.o'))).toHaveLength(2)
 })
 
 const { platform, ...prebuilt } = locatePrebuilt()

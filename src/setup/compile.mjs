@@ -14,6 +14,8 @@ const PROJECT_ROOT = dirname(dirname(dirname(fileURLToPath(import.meta.url))))
 
 /** Memory for one compiler process. The largest files take about 600 MB. */
 const BYTES_PER_JOB = 768 * 2 ** 20
+/** The file that includes those that are compiled together. */
+const TOGETHER = 'together.cpp'
 
 /**
  * Compiles one library. An object that an earlier run has left is used again if its file, the headers that are not
@@ -32,23 +34,32 @@ export async function compileLibrary(recipe, to) {
     ? folders.filter((flag) => !/[\s,]/.test(flag)).map((flag) => `-Xcompiler=${flag}`)
     : folders
   const includes = recipe.includes.map((folder) => `-I${join(source, folder)}`)
-  const theirs = (await Promise.all(recipe.sources.map((pattern) => expand(root, pattern)))).flat()
-  const files = [...ownSources(recipe), ...theirs.map((file) => join(root, file))]
+  const theirs = await expandAll(root, recipe.sources)
+  const together = await expandAll(root, recipe.together ?? [])
+  const files = [...ownSources(recipe), ...theirs.map((file) => join(root, file))].map((file) => ({
+    file,
+    texts: [file],
+  }))
   await applyFixes(recipe, source)
   await mkdir(objects, { recursive: true })
+  if (together.length > 0) {
+    const file = join(root, TOGETHER)
+    await writeFile(file, together.map((name) => `#include "${name}"\n`).join(''))
+    files.push({ file, texts: [file, ...together.map((name) => join(root, name))] })
+  }
   const openmp = recipe.openmp !== undefined && (await hasOpenMp(command, objects)) ? recipe.openmp : []
 
-  const common = await hashOfAll(recipe, source, theirs, [await versionOf(command), machine])
+  const common = await hashOfAll(recipe, source, [...theirs, ...together], [await versionOf(command), machine])
   const objectFiles = []
   let next = 0
   let done = 0
   const worker = async () => {
     while (next < files.length) {
       const number = next++
-      const file = files[number]
+      const { file, texts } = files[number]
       // g++ and clang++ compile C when told to.
       const flags = [...recipe.flags, ...openmp, ...(file.endsWith('.c') ? ['-x', 'c', '-std=c11'] : ['-std=c++17'])]
-      const key = hashOf([common, ...flags, await readFile(file, 'utf8')])
+      const key = hashOf([common, ...flags, ...(await Promise.all(texts.map((path) => readFile(path, 'utf8'))))])
       const object = join(objects, `${basename(file)}-${key}.o`)
       if (!existsSync(object)) {
         // An object appears when it is whole, so a compiler that is killed leaves none that is cut off.
@@ -153,6 +164,10 @@ export async function findCompiler() {
         : 'Install one (Debian, Ubuntu: apt-get install g++; Fedora: dnf install gcc-c++)'
     } and try again, or set CXX to one.`,
   )
+}
+
+async function expandAll(root, patterns) {
+  return (await Promise.all(patterns.map((pattern) => expand(root, pattern)))).flat()
 }
 
 /** @param pattern a path, or `FOLDER/BEGINNING*.EXTENSION`. */

@@ -27,7 +27,10 @@ export const MTMD = {
   folders: ['tools/mtmd', 'include', 'ggml/include', 'vendor'],
   root: 'tools/mtmd',
   includes: ['tools/mtmd', 'include', 'ggml/include', 'vendor'],
-  sources: ['mtmd.cpp', 'mtmd-image.cpp', 'mtmd-audio.cpp', 'clip.cpp', 'models/*.cpp'],
+  // The dearest first: it takes as long as all others.
+  sources: ['clip.cpp', 'mtmd.cpp', 'mtmd-image.cpp', 'mtmd-audio.cpp'],
+  // Each takes two seconds for the headers, and a quarter of one for itself.
+  together: ['models/*.cpp'],
   // The library that the engine needs in any case is the one that is compiled.
   own: ['encoder', 'pulse', 'spin'].map((name) => `src/inference/local/native/${name}.cpp`),
   flags: ['-O2', '-fPIC', '-DNDEBUG', '-DLLAMA_SHARED', '-DGGML_SHARED'],

@@ -70,7 +70,7 @@ export async function buildPage(page) {
       await mkdir(dirname(join(output, to)), { recursive: true })
       await copyFile(join(PROJECT_ROOT, from), join(output, to))
     }
-    for (const file of await filesBelow(output)) if (COMPRESSED.test(file)) await compress(file)
+    await Promise.all((await filesBelow(output)).filter((file) => COMPRESSED.test(file)).map(compress))
     await writeFile(join(output, STAMP), stamp)
     // A folder of mkdtemp is its owner's alone; the server may run as another user.
     await chmod(output, 0o755)

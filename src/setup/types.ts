@@ -25,6 +25,8 @@ export interface Recipe {
   readonly folders: readonly string[]
   /** Relative to `root`, as are `includes`. */
   readonly sources: readonly string[]
+  /** More of them, which are compiled as one file: they share their headers, and no name of theirs is another's. */
+  readonly together?: readonly string[]
   /** Sources of this project that are compiled with the others, and what they include of it. */
   readonly own?: readonly string[]
   readonly ownHeaders?: readonly string[]

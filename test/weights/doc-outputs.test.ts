@@ -5,18 +5,21 @@ import { blocksOf, hasOutput, obstacleOf, ReaderFolder, ROBOT_MINUTE, RUN_PAGES 
 
 const pages = await Promise.all(RUN_PAGES.map(async (page) => [page, await blocksOf(page)] as const))
 const withOutput = pages.filter(([, blocks]) => hasOutput(blocks))
+/** Their blocks ask one thing each, and read nothing that another has written: they share a folder and its server. */
+const REQUESTS = ['README.md', 'docs/chat.md', 'docs/responses.md', 'docs/messages.md']
+const folders = Map.groupBy(withOutput, ([page]) => (REQUESTS.includes(page) ? REQUESTS.join(', ') : page))
 
-describe.each(withOutput)('%s', (page, blocks) => {
+describe.each([...folders])('%s', (_, [first, ...others]) => {
   let folder: ReaderFolder
   beforeAll(async () => {
-    folder = await ReaderFolder.make(page)
+    folder = await ReaderFolder.make(first![0])
   })
   afterAll(() => folder?.[Symbol.asyncDispose]())
 
   // Blocks without output may write what later ones read.
-  for (const block of blocks) {
+  for (const block of [first!, ...others].flatMap(([, blocks]) => blocks)) {
     if (block.code === ROBOT_MINUTE) continue
-    const title = `${block.language} at line ${block.line} prints what the page says`
+    const title = `${block.language} at ${block.page}:${block.line} prints what the page says`
     const obstacle = obstacleOf(block)
     if (obstacle !== null) console.warn(obstacle)
     test.skipIf(obstacle !== null)(title, { timeout: 600_000 }, async () => {

@@ -114,66 +114,21 @@ describe.each(forms)('%s', (_name, make) => {
   })
 })
 
-describe('coordinates refer to the upright image', () => {
-  async function detect(jpeg: Uint8Array): Promise<{ mention: string; box: number[] }[]> {
-    const response = await server.post('/v1/detect', {
-      media: { type: 'image', image_url: dataUrl('image/jpeg', jpeg) },
-      categories: ['blue star'],
-    })
+it('boxes in an image stretched to one and a half times its width are stretched as well', async () => {
+  const middleIn = async (image: Uint8Array) => {
+    const media = { type: 'image', image_url: dataUrl('image/jpeg', image) }
+    const response = await server.post('/v1/detect', { media, categories: ['blue star'] })
     expect(response.status).toBe(200)
     type Corner = { x: number; y: number }
     const { detections } = (await response.json()) as {
-      detections: { mention: string; point_box: { top_left: Corner; bottom_right: Corner } }[]
+      detections: { point_box: { top_left: Corner; bottom_right: Corner } }[]
     }
-    return detections.map(({ mention, point_box: { top_left: a, bottom_right: b } }) => ({
-      mention,
-      box: [a.x, a.y, b.x, b.y],
-    }))
+    const { top_left: from, bottom_right: to } = detections[0]!.point_box
+    return [(from.x + to.x) / 2, (from.y + to.y) / 2] as const
   }
-
-  /** The scene as a camera stores it when held in this orientation. */
-  async function lying(orientation: number): Promise<Buffer> {
-    const turned = (angle: number) => sharp(scene).rotate(angle).png().toBuffer()
-    const stored = {
-      1: async () => scene,
-      2: () => sharp(scene).flop().png().toBuffer(),
-      3: () => turned(180),
-      4: () => sharp(scene).flip().png().toBuffer(),
-      5: async () =>
-        sharp(await turned(90))
-          .flop()
-          .png()
-          .toBuffer(),
-      6: () => turned(270),
-      7: async () =>
-        sharp(await turned(90))
-          .flip()
-          .png()
-          .toBuffer(),
-      8: () => turned(90),
-    }[orientation]!
-    return sharp(await stored())
-      .withMetadata({ orientation })
-      .jpeg({ quality: 98 })
-      .toBuffer()
-  }
-
-  it.each([2, 3, 4, 5, 6, 7, 8])('EXIF orientation %i', async (orientation) => {
-    const [upright] = await detect(await lying(1))
-    const [turned] = await detect(await lying(orientation))
-    expect(upright).toBeDefined()
-    // JPEG compression differs slightly with the orientation.
-    for (const [i, value] of upright!.box.entries()) expect(Math.abs(turned!.box[i]! - value)).toBeLessThan(15)
-  })
-
-  it('boxes in an image stretched to one and a half times its width are stretched as well', async () => {
-    const [normal] = await detect(await sharp(scene).jpeg({ quality: 98 }).toBuffer())
-    const wide = await sharp(scene).resize(768, 384, { fit: 'fill' }).jpeg({ quality: 98 }).toBuffer()
-    const [stretched] = await detect(wide)
-    const middle = ({ box }: { box: number[] }) => [(box[0]! + box[2]!) / 2, (box[1]! + box[3]!) / 2] as const
-    const [x, y] = middle(normal!)
-    const [wideX, wideY] = middle(stretched!)
-    expect(Math.abs(wideX - x * 1.5)).toBeLessThan(40)
-    expect(Math.abs(wideY - y)).toBeLessThan(30)
-  })
+  const [x, y] = await middleIn(await sharp(scene).jpeg({ quality: 98 }).toBuffer())
+  const wide = await sharp(scene).resize(768, 384, { fit: 'fill' }).jpeg({ quality: 98 }).toBuffer()
+  const [wideX, wideY] = await middleIn(wide)
+  expect(Math.abs(wideX - x * 1.5)).toBeLessThan(40)
+  expect(Math.abs(wideY - y)).toBeLessThan(30)
 })
