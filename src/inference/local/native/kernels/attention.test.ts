@@ -98,7 +98,7 @@ const shapesOfOthers: fc.Arbitrary<Shape> = fc
 const placements = fc.record({
   stored: fc.constantFrom<'f16' | 'q8_0'>('f16', 'q8_0'),
   width: fc.constantFrom(32, 64, 128, 256, 512),
-  keyHeads: fc.constantFrom(1, 2, 3),
+  keyHeads: fc.constantFrom<number>(1, 2, 3),
   group: fc.constantFrom(1, 2, 7),
   length: fc.constantFrom(3, 17, 100, 512, 513, 700, 1100),
   /** Tokens that a row sees, as shares of the length. */
