@@ -22,9 +22,19 @@ export const REPEATING: Sampling = { ...GREEDY, presencePenalty: -1000 }
 export const trusted = (text: string): PromptPart => ({ type: 'text', text, trusted: true })
 export const untrusted = (text: string): PromptPart => ({ type: 'text', text, trusted: false })
 
+const SEVENS = 256
+/** Of bytes: its product with 7 is 1. */
+const INVERSE_OF_7 = 183
+/** The multiples of 7 as bytes, twice: byte `i` of a picture is that of `7 * i + seed * (i >> 8)`. */
+const sevens = Uint8Array.from({ length: 2 * SEVENS }, (_, i) => i * 7)
+
 /** @param seed makes images of the same size differ. */
 export function picture(width: number, height: number, seed = 0): ImagePart {
-  const data = new Uint8Array(width * height * 3).map((_, i) => (i * 7 + seed * (i >> 8)) & 255)
+  const data = new Uint8Array(width * height * 3)
+  for (let at = 0; at < data.length; at += SEVENS) {
+    const from = (seed * (at / SEVENS) * INVERSE_OF_7) % SEVENS
+    data.set(sevens.subarray(from, from + Math.min(SEVENS, data.length - at)), at)
+  }
   return { type: 'image', image: { width, height, data } }
 }
 

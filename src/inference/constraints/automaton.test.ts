@@ -161,13 +161,12 @@ describe('with 15,000 tokens', () => {
 
   test('every text that is let through is valid, and ends', () => {
     let finished = 0
+    const isEnding = vocabulary.tokens.map((bytes) => /^(?:|.*[\]}])$/.test(bytes))
     fc.assert(
       fc.property(schemas, fc.nat(), (schema, seed) => {
         const draw = generator(seed)
-        const ends = (tokens: readonly number[]) =>
-          tokens.filter((token) => /^(?:|.*[\]}])$/.test(vocabulary.tokens[token]!))
         const text = write(automatonOf(json(schema), trie).createMatcher(), vocabulary, (allowed) => {
-          const ending = ends(allowed)
+          const ending = allowed.filter((token) => isEnding[token])
           return at(ending.length > 0 && draw() < 0.2 ? ending : allowed, draw)
         })
         if (text === null) return
@@ -306,11 +305,14 @@ describe('with few tokens', () => {
         const matcher = automatonOf(constraint, trie).createMatcher()
         for (let bytes = ''; ; ) {
           const allowed = allowedBy(matcher.nextTokens())
-          const expected = [...vocabulary.tokens.keys()].filter((token) => {
-            const piece = vocabulary.tokens[token]!
-            if (token === END) return written.includes(bytes)
-            return piece !== '' && written.some((text) => text.startsWith(bytes + piece))
-          })
+          const pieces = new Set<string>()
+          for (const text of written) {
+            if (!text.startsWith(bytes)) continue
+            for (let end = bytes.length + 1; end <= text.length; end++) pieces.add(text.slice(bytes.length, end))
+          }
+          const expected = [...vocabulary.tokens.keys()].filter((token) =>
+            token === END ? written.includes(bytes) : pieces.has(vocabulary.tokens[token]!),
+          )
           expect([bytes, allowed]).toEqual([bytes, expected])
           const token = at(allowed, draw)
           expect(matcher.accept(token)).toBe(true)
@@ -341,8 +343,8 @@ describe('with few tokens', () => {
     const schema = {
       type: 'array',
       items: { type: 'string', minLength: 90, maxLength: 100 },
-      minItems: 40,
-      maxItems: 50,
+      minItems: 20,
+      maxItems: 25,
     }
     const automaton = automatonOf(json(schema), trie)
     const waiting = automaton.createMatcher()
@@ -356,14 +358,12 @@ describe('with few tokens', () => {
   })
 
   test('grammars with very long texts, very many labels or deep nesting are followed', () => {
-    const long = 'x'.repeat(90_000)
+    const long = 'x'.repeat(30_000)
     const labels = Array.from({ length: 5000 }, (_, i) => `a label, number ${i}`)
     for (const values of [[long, `${long}y`], labels]) {
       const matcher = automatonOf(json({ enum: values }), trie).createMatcher()
-      const last = JSON.stringify(values.at(-1))
-      for (const byte of Buffer.from(last).toString('latin1')) {
-        expect(matcher.accept(vocabulary.tokens.indexOf(byte))).toBe(true)
-      }
+      const last = Buffer.from(JSON.stringify(values.at(-1))).toString('latin1')
+      expect([...last].findIndex((byte) => !matcher.accept(vocabulary.tokens.indexOf(byte)))).toBe(-1)
       expect(allowedBy(matcher.nextTokens())).toEqual([END])
     }
     const nested = automatonOf(json({ $ref: '#/$defs/a', $defs: { a: { items: { $ref: '#/$defs/a' } } } }), trie)

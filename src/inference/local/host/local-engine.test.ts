@@ -27,28 +27,27 @@ import {
 import { loadLocalCard, type ModelCard } from '../../../models/card.ts'
 import { backendDirectory, GPU_BACKENDS } from '../../../setup/backends.mjs'
 import { findCompiler } from '../../../setup/compile.mjs'
-import {
-  CPU,
-  findLibrary,
-  libraryDirectory,
-  libraryFile,
-  MANIFEST_FILE,
-  MTMD,
-  wantsOwnKernels,
-  writeManifest,
-} from '../../../setup/native-library.mjs'
+import { CPU, findLibrary, libraryDirectory, MANIFEST_FILE, MTMD } from '../../../setup/native-library.mjs'
 import { locatePrebuilt } from '../../../setup/prebuilt.mjs'
 import { run as execute } from '../../../setup/run.mjs'
 import type { EngineEvent } from '../../contract/generation.ts'
 import { LocalEngine } from './local-engine.ts'
 
+function records() {
+  const lines: string[] = []
+  const keep = (line: string) => void lines.push(line)
+  const saw = (pattern: RegExp) => lines.some((line) => pattern.test(line))
+  return { logger: { debug() {}, info: keep, warn: keep, error() {} }, saw }
+}
+
 describe('LocalEngine', () => {
+  const log = records()
   let card: ModelCard
   let engine: LocalEngine
 
   beforeAll(async () => {
     card = await loadLocalCard(CARD)
-    engine = await LocalEngine.start(card, { seed: 1, maxWaiting: 2 })
+    engine = await LocalEngine.start(card, { seed: 1, maxWaiting: 2, logger: log.logger })
   })
 
   afterAll(() => engine?.close())
@@ -220,9 +219,14 @@ describe('LocalEngine', () => {
     for (const text of whole) expect(text).toBe(text.slice(0, text.length / 8).repeat(8))
   })
 
-  test('SIGINT from a terminal does not end the engine', async () => {
-    process.kill(engine.pid!, 'SIGINT')
-    expect((await run(engine, question, branch())).finishes).toHaveLength(1)
+  test('signals to the whole service do not end the engine process, only its parent does', async () => {
+    const generation = await generate(engine, chat, [branch({ maxTokens: 400, sampling: REPEATING })])
+    const iterator = generation.events[Symbol.asyncIterator]()
+    await iterator.next()
+    for (const signal of ['SIGTERM', 'SIGINT', 'SIGHUP'] as const) process.kill(engine.pid!, signal)
+    let last: EngineEvent | undefined
+    for (let next = await iterator.next(); !next.done; next = await iterator.next()) last = next.value
+    expect(last).toMatchObject({ type: 'finish', completionTokens: 400 })
     expect(engine.state).toBe('ready')
   })
 
@@ -230,14 +234,39 @@ describe('LocalEngine', () => {
     const generation = await generate(engine, chat, [endless()])
     await firstEvent(generation)
     const second = await generate(engine, chat, [endless()])
-    process.kill(engine.pid!, 'SIGKILL')
+    process.kill(engine.pid!, 'SIGSEGV')
     await expect(collect(second)).rejects.toEqual(apiError({ status: 503, code: 'model_overloaded' }))
     expect(engine.state).toBe('restarting')
     const rejected = apiError({ status: 503, code: 'model_overloaded', retryAfter: expect.any(Number) })
     await expect(generate(engine, question, [branch()])).rejects.toEqual(rejected)
     await expect(countTokens(engine, [])).rejects.toEqual(rejected)
     await until(() => engine.state === 'ready')
+  })
+
+  test.runIf(findLibrary(CPU, locatePrebuilt().platform) !== null)(
+    'kernels are given up after a second crash in a row',
+    async () => {
+      const { saw } = log
+      expect(saw(/^computing with kernels compiled for this processor \(.*AVX2/)).toBe(true)
+      expect(saw(/prebuilt/)).toBe(false)
+      process.kill(engine.pid!, 'SIGILL')
+      await until(() => engine.state === 'restarting')
+      await until(() => engine.state === 'ready')
+      expect(saw(/crashed \(SIGILL\) with .*own kernels.* prebuilt ones, which are slower/)).toBe(true)
+      expect(saw(/^computing with prebuilt kernels \(.*AVX2/)).toBe(true)
+    },
+  )
+
+  test('an engine that has restarted serves again', async () => {
     expect((await run(engine, question, branch())).finishes).toHaveLength(1)
+  })
+
+  test('a closed engine rejects work, and its process has ended', async () => {
+    const pid = engine.pid!
+    await engine.close()
+    expect(engine.state).toBe('closed')
+    await expect(generate(engine, question, [branch()])).rejects.toEqual(apiError({ status: 503 }))
+    expect(isAlive(pid)).toBe(false)
   })
 })
 
@@ -364,48 +393,6 @@ describe('libraries that crash', () => {
     await execute(command, [...args, '-shared', '-fPIC', source, '-o', path])
   }
 
-  function records() {
-    const lines: string[] = []
-    const keep = (line: string) => void lines.push(line)
-    const saw = (pattern: RegExp) => lines.some((line) => pattern.test(line))
-    return { logger: { debug() {}, info: keep, warn: keep, error() {} }, saw }
-  }
-
-  test.runIf(findLibrary(CPU, platform) !== null)('kernels are given up after two crashes in a row', async () => {
-    const { logger, saw } = records()
-    const engine = await LocalEngine.start(await loadLocalCard(CARD), { logger })
-    try {
-      expect(saw(/^computing with kernels compiled for this processor \(.*AVX2/)).toBe(true)
-      for (const signal of ['SIGSEGV', 'SIGILL'] as const) {
-        expect(saw(/prebuilt/)).toBe(false)
-        process.kill(engine.pid!, signal)
-        await until(() => engine.state === 'restarting')
-        await until(() => engine.state === 'ready')
-      }
-      expect(saw(/crashed \(SIGILL\) with .*own kernels.* prebuilt ones, which are slower/)).toBe(true)
-      expect(saw(/^computing with prebuilt kernels \(.*AVX2/)).toBe(true)
-      expect((await run(engine, question, branch())).finishes).toHaveLength(1)
-    } finally {
-      await engine.close()
-    }
-  })
-
-  test.runIf(wantsOwnKernels(platform))('kernels are given up when the first start crashes with them', async () => {
-    await newCache()
-    const directory = libraryDirectory(CPU, platform)
-    await mkdir(directory, { recursive: true })
-    await compileCrash(join(directory, libraryFile(CPU)))
-    writeManifest(directory, CPU, platform, null)
-    const { logger, saw } = records()
-    const engine = await LocalEngine.start(await loadLocalCard(CARD), { logger })
-    try {
-      expect(saw(/crashed \(SIG(ILL|TRAP)\)/)).toBe(true)
-      expect(saw(/^computing with prebuilt kernels/)).toBe(true)
-    } finally {
-      await engine.close()
-    }
-  })
-
   test.runIf(GPU_BACKENDS[platform] !== undefined)('a GPU backend is given up, and the device says why', async () => {
     await newCache()
     const vulkan = GPU_BACKENDS[platform]!.find(({ name }) => name === 'vulkan')!
@@ -426,22 +413,6 @@ describe('libraries that crash', () => {
       await engine.close()
     }
   })
-})
-
-test('signals to the whole service do not end the engine process, only its parent does', async () => {
-  const engine = await LocalEngine.start(await loadLocalCard(CARD))
-  try {
-    const generation = await generate(engine, chat, [branch({ maxTokens: 400, sampling: REPEATING })])
-    const iterator = generation.events[Symbol.asyncIterator]()
-    await iterator.next()
-    for (const signal of ['SIGTERM', 'SIGINT', 'SIGHUP'] as const) process.kill(engine.pid!, signal)
-    let last: EngineEvent | undefined
-    for (let next = await iterator.next(); !next.done; next = await iterator.next()) last = next.value
-    expect(last).toMatchObject({ type: 'finish', completionTokens: 400 })
-    expect(engine.state).toBe('ready')
-  } finally {
-    await engine.close()
-  }
 })
 
 function isAlive(pid: number): boolean {
@@ -495,14 +466,5 @@ describe('LocalEngine.start', () => {
     const card = await loadLocalCard(CARD)
     const broken = { ...card, engine: { ...card.engine, contextTokens: 1024 } }
     await expect(LocalEngine.start(broken)).rejects.toThrow(/promises 32768 context tokens/)
-  })
-
-  test('a closed engine rejects work, and its process has ended', async () => {
-    const engine = await LocalEngine.start(await loadLocalCard(CARD))
-    const pid = engine.pid!
-    await engine.close()
-    expect(engine.state).toBe('closed')
-    await expect(generate(engine, question, [branch()])).rejects.toEqual(apiError({ status: 503 }))
-    expect(isAlive(pid)).toBe(false)
   })
 })

@@ -2,7 +2,7 @@ import { copyFile, mkdtemp, readdir, readFile, rm, stat, utimes, writeFile } fro
 import { tmpdir } from 'node:os'
 import { basename, join } from 'node:path'
 import fc from 'fast-check'
-import { afterEach, beforeEach, expect, test } from 'vitest'
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import {
   assistant,
   branch,
@@ -16,7 +16,7 @@ import {
 } from '../../../../test/support/local-engine.ts'
 import { fill, mountSmallDisk, unmount } from '../../../../test/support/small-disk.ts'
 import { type LocalModelCard, loadLocalCard } from '../../../models/card.ts'
-import { removeFromPrefixFolder } from '../prefix-folders.ts'
+import { openPrefixFolder, organisationFolder, removeFromPrefixFolder } from '../prefix-folders.ts'
 import { LocalEngine } from './local-engine.ts'
 
 /** The prefix cache on disk, through engines that end and start again. */
@@ -42,20 +42,22 @@ interface StartOptions {
   readonly limitBytes?: number
   /** Prefixes of the shipped model are rarely worth storing. */
   readonly keepsAll?: boolean
-  readonly prefixCacheBytes?: number
   readonly card?: LocalModelCard
 }
 
-async function start(options: StartOptions = {}): Promise<LocalEngine> {
-  const { folder = directory, limitBytes = 64 * MIB, keepsAll = true, prefixCacheBytes = null } = options
-  const engine = await LocalEngine.start(options.card ?? card, {
-    seed: 1,
-    threads: 1,
-    prefixCacheBytes,
-    prefixDisk: { directory: folder, limitBytes, keepsAll },
-  })
+async function start({ folder = directory, ...options }: StartOptions = {}): Promise<LocalEngine> {
+  const engine = await startIn(folder, options)
   engines.push(engine)
   return engine
+}
+
+async function startIn(folder: string, options: Omit<StartOptions, 'folder'> = {}): Promise<LocalEngine> {
+  const { limitBytes = 64 * MIB, keepsAll = true } = options
+  return LocalEngine.start(options.card ?? (await loadLocalCard(CARD)), {
+    seed: 1,
+    threads: 1,
+    prefixDisk: { directory: folder, limitBytes, keepsAll },
+  })
 }
 
 /** A question about an image of 64 tokens. */
@@ -99,37 +101,81 @@ async function bytesOnDisk(): Promise<number> {
   return sizes.reduce((sum, size) => sum + size, 0)
 }
 
-test('after a restart, or a crash, the next turn of a chat computes only what is new', async () => {
-  const fresh = await start({ prefixCacheBytes: 0 })
-  const reply = await ask(fresh, firstTurn(1))
-  const expected = await ask(fresh, secondTurn(1, reply.text))
+describe('after a restart', () => {
+  const organisations = Array.from({ length: 12 }, (_, index) => `organisation-${index}`)
+  let folder: string
+  let engine: LocalEngine
+  let reply: string
+  /** The reply to the second turn, computed without a prefix. */
+  let expected: string
 
-  let engine = await start()
-  expect(await ask(engine, firstTurn(1))).toEqual(reply)
-  await engine.close()
-  engine = await start()
-  const next = await ask(engine, secondTurn(1, reply.text))
-  expect(next.text).toBe(expected.text)
-  expect(next.cached).toBeGreaterThan(IMAGE_TOKENS)
-  expect(await engine.stats()).toMatchObject({ diskHits: 1, prefixHits: 1, prefixMisses: 0 })
-  // Other organisations find none of it, although they send the same prompt.
-  expect(await ask(engine, secondTurn(1, reply.text), 'other')).toEqual({ text: expected.text, cached: 0 })
+  beforeAll(async () => {
+    folder = await mkdtemp(join(tmpdir(), 'lookout-prefixes-'))
+    engine = await startIn(folder)
+    reply = (await ask(engine, firstTurn(1))).text
+    for (const organisation of [...organisations, 'gone', 'stays']) await ask(engine, firstTurn(1), organisation)
+    const second = await ask(engine, secondTurn(1, reply), 'stranger')
+    expect(second.cached).toBe(0)
+    expected = second.text
+    await hasWritten(engine, organisations.length + 4)
+    await removeFromPrefixFolder(folder, 'gone')
+    await ask(engine, firstTurn(2), 'gone')
+    await ask(engine, firstTurn(2), 'stays')
+    await until(async () => (await piecesOf('stays')).length === 2)
+    await engine.close()
+    await damage((await Promise.all(organisations.map(piecesOf))).flat())
+    engine = await startIn(folder)
+  })
+  afterAll(async () => {
+    await engine?.close()
+    await rm(folder, { recursive: true, force: true })
+  })
 
-  // The second turn continues the first one, which is on disk already.
-  await hasWritten(engine, 3)
-  const { pid } = engine
-  process.kill(pid!, 'SIGKILL')
-  await until(() => engine.state === 'ready' && engine.pid !== pid)
-  const again = await ask(engine, secondTurn(1, reply.text))
-  expect(again.text).toBe(expected.text)
-  expect(again.cached).toBeGreaterThan(next.cached)
+  /** None where the organisation has no folder. */
+  const piecesOf = async (organisation: string) => {
+    const own = join(folder, organisationFolder(await openPrefixFolder(folder), organisation))
+    return (await pieces(own).catch(() => [])).filter((path) => path.endsWith('.prefix'))
+  }
 
-  const modes = await Promise.all(
-    (await readdir(directory, { recursive: true })).map(
-      async (name) => (await stat(join(directory, name))).mode & 0o777,
-    ),
-  )
-  expect(new Set(modes)).toEqual(new Set([0o600, 0o700]))
+  test('the next turn of a chat computes only what is new', async () => {
+    const { diskHits, prefixHits, prefixMisses } = await engine.stats()
+    const next = await ask(engine, secondTurn(1, reply))
+    expect(next.text).toBe(expected)
+    expect(next.cached).toBeGreaterThan(IMAGE_TOKENS)
+    expect(await engine.stats()).toMatchObject({ diskHits: diskHits + 1, prefixHits: prefixHits + 1, prefixMisses })
+    // Other organisations find none of it, although they send the same prompt.
+    expect(await ask(engine, secondTurn(1, reply), 'other')).toEqual({ text: expected, cached: 0 })
+    const modes = await Promise.all(
+      (await readdir(folder, { recursive: true })).map(async (name) => (await stat(join(folder, name))).mode & 0o777),
+    )
+    expect(new Set(modes)).toEqual(new Set([0o600, 0o700]))
+  })
+
+  test('damaged files are ignored, and never change a reply', async () => {
+    const { pid } = engine
+    for (const organisation of organisations) {
+      expect((await ask(engine, secondTurn(1, reply), organisation)).text).toBe(expected)
+    }
+    expect(engine.pid).toBe(pid)
+  })
+
+  test('removed prefixes of an organisation are not written again', async () => {
+    expect(await piecesOf('gone')).toEqual([])
+    expect((await ask(engine, firstTurn(1), 'gone')).cached).toBe(0)
+    expect((await ask(engine, firstTurn(2), 'gone')).cached).toBe(0)
+    expect((await ask(engine, firstTurn(2), 'stays')).cached).toBeGreaterThan(IMAGE_TOKENS)
+  })
+
+  test('that follows a crash, what was written before it is found', async () => {
+    const first = await ask(engine, firstTurn(3), 'crashed')
+    await until(async () => (await piecesOf('crashed')).length > 0)
+    const { pid } = engine
+    process.kill(pid!, 'SIGKILL')
+    await until(() => engine.state === 'ready' && engine.pid !== pid)
+    const again = await ask(engine, firstTurn(3), 'crashed')
+    expect(again.text).toBe(first.text)
+    expect(again.cached).toBeGreaterThan(IMAGE_TOKENS)
+  })
 })
 
 test('other weights find nothing, and the files of the earlier ones are removed', async () => {
@@ -152,21 +198,14 @@ test('other weights find nothing, and the files of the earlier ones are removed'
   expect(after).not.toContain(before)
 })
 
-test('damaged files are ignored, and never change a reply', async () => {
-  const organisations = Array.from({ length: 12 }, (_, index) => `organisation-${index}`)
-  let engine = await start()
-  const { text } = await ask(engine, firstTurn(1), organisations[0])
-  const expected = await ask(engine, secondTurn(1, text), organisations[0])
-  for (const organisation of organisations.slice(1)) await ask(engine, firstTurn(1), organisation)
-  await engine.close()
-  const damage = fc.record({
-    kind: fc.constantFrom('cut', 'change', 'zero', 'extend', 'swap', 'empty'),
-    at: fc.double({ min: 0, max: 1, maxExcluded: true, noNaN: true }),
-    by: fc.integer({ min: 1, max: 255 }),
-  })
-  const files = await pieces()
-  expect(files.length).toBeGreaterThanOrEqual(organisations.length)
-  for (const [index, { kind, at, by }] of fc.sample(damage, files.length).entries()) {
+const damages = fc.record({
+  kind: fc.constantFrom('cut', 'change', 'zero', 'extend', 'swap', 'empty'),
+  at: fc.double({ min: 0, max: 1, maxExcluded: true, noNaN: true }),
+  by: fc.integer({ min: 1, max: 255 }),
+})
+
+async function damage(files: readonly string[]): Promise<void> {
+  for (const [index, { kind, at, by }] of fc.sample(damages, files.length).entries()) {
     const path = files[index]!
     const bytes = await readFile(path)
     const place = Math.floor(at * bytes.length)
@@ -183,21 +222,15 @@ test('damaged files are ignored, and never change a reply', async () => {
     }[kind]
     await writeFile(path, changed)
   }
-  engine = await start()
-  const { pid } = engine
-  for (const organisation of organisations) {
-    expect((await ask(engine, secondTurn(1, text), organisation)).text).toBe(expected.text)
-  }
-  expect(engine.pid).toBe(pid)
-})
+}
 
 test('the limit holds for several engines too, and the most recently used files stay', async () => {
-  const probe = await start()
-  await ask(probe, firstTurn(0))
-  await probe.close()
-  // Room for three conversations, and for their distinct parts.
   const added = newPieces()
+  const keeper = await start()
+  await ask(keeper, firstTurn(0))
+  await keeper.close()
   await added()
+  // Room for three conversations, and for their distinct parts.
   const limitBytes = Math.round(3.5 * (await bytesOnDisk()))
   const both = [await start({ limitBytes }), await start({ limitBytes })]
   for (let image = 1; image <= 6; image++) {
@@ -210,11 +243,9 @@ test('the limit holds for several engines too, and the most recently used files 
   }
   // Each engine finds the files of the other.
   expect((await ask(both[1]!, firstTurn(6))).cached).toBeGreaterThan(IMAGE_TOKENS)
+  expect((await ask(both[1]!, firstTurn(0))).cached).toBe(0)
   await Promise.all(both.map((engine) => engine.close()))
   expect(await bytesOnDisk()).toBeLessThanOrEqual(limitBytes)
-  const engine = await start({ limitBytes })
-  expect((await ask(engine, firstTurn(6))).cached).toBeGreaterThan(IMAGE_TOKENS)
-  expect((await ask(engine, firstTurn(0))).cached).toBe(0)
 })
 
 /** @returns what finds a piece that was not there when it last found one. */
@@ -234,22 +265,6 @@ test('prefixes that are quick to compute are not written', async () => {
   await until(async () => (await engine.stats()).cachedSequences > 0)
   await engine.close()
   expect(await pieces()).toEqual([])
-})
-
-test('removed prefixes of an organisation are not written again', async () => {
-  const engine = await start()
-  await ask(engine, firstTurn(1), 'gone')
-  await ask(engine, firstTurn(1), 'other')
-  await hasWritten(engine, 2)
-  await removeFromPrefixFolder(directory, 'gone')
-  await ask(engine, firstTurn(2), 'gone')
-  await ask(engine, firstTurn(2), 'other')
-  await until(async () => (await pieces()).filter((path) => path.endsWith('.prefix')).length === 2)
-  await engine.close()
-  const again = await start()
-  expect((await ask(again, firstTurn(1), 'gone')).cached).toBe(0)
-  expect((await ask(again, firstTurn(2), 'gone')).cached).toBe(0)
-  expect((await ask(again, firstTurn(2), 'other')).cached).toBeGreaterThan(IMAGE_TOKENS)
 })
 
 const mounted = await mountSmallDisk()

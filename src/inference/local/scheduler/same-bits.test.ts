@@ -19,7 +19,7 @@ import {
 } from '../../../../test/support/tiny-models/tiny-model.ts'
 import { TINY_MODELS } from '../../../../test/support/tiny-models/tiny-models.ts'
 import { bytePairs } from '../../../../test/support/tiny-models/vocabulary.ts'
-import type { WeightType } from '../../../../test/support/tiny-models/weights.ts'
+import type { TypeRule, WeightType } from '../../../../test/support/tiny-models/weights.ts'
 import { seededRandom } from '../../../doctor/random.ts'
 import type { MediaPart, PromptPart } from '../../contract/parts.ts'
 import type { LocalStats } from '../../contract/stats.ts'
@@ -65,6 +65,8 @@ interface Subject {
   readonly name: string
   /** Requests are drawn, beside those that are the same for all subjects. */
   readonly isDrawn: boolean
+  /** Its prefixes are read from disk, too. What is there does not depend on the types of matrices. */
+  readonly isStored: boolean
   readonly turn: TinyModel['turn']
   readonly media: readonly MediaPart[]
   /** Names of its adapters. */
@@ -79,20 +81,26 @@ const vocabulary = bytePairs({
   chatTemplate: CHAT_ML_TEMPLATE,
 })
 
-/** Four query heads to a key head, and all matrices of one type, also those of experts. */
-function matricesOf(type: WeightType, experts?: number): TinyModel {
+/** Four query heads to a key head. Matrices take the types in turn; one type for all, also for those of experts. */
+function matricesOf(types: readonly WeightType[], experts?: number): TinyModel {
+  const name = types.length > 1 ? `all types, from ${types[0]} on` : types[0]!
+  const typeOf: TypeRule = (tensor, shape) => {
+    if (shape.length === 1 || /norm|gate_inp/.test(tensor)) return 'F32'
+    const [, layer = 0, part = ''] = /^blk\.(\d+)\.([a-z_]+?)(?:_exps)?\.weight$/.exec(tensor) ?? []
+    return types[(Number(layer) * PARTS.length + Math.max(0, PARTS.indexOf(part))) % types.length]!
+  }
   return {
-    name: experts === undefined ? type : `experts in ${type}`,
+    name: experts === undefined ? name : `experts in ${name}`,
     // What a card must have. It names no encoder, so nothing else follows from it.
     family: 'qwen3-vl',
-    about: `matrices in ${type}`,
+    about: `matrices in ${name}`,
     language: () =>
       languageModel({
         architecture: experts === undefined ? 'qwen3' : 'qwen3moe',
         vocabulary,
-        seed: `same bits ${type}`,
+        seed: `same bits ${name}`,
         shape: { embedding: 256, heads: 8, kvHeads: 2, head: 64, feedForward: 512 },
-        typeOf: (name, shape) => (shape.length > 1 && !/norm|gate_inp/.test(name) ? type : 'F32'),
+        typeOf,
         qkNorm: true,
         experts,
       }),
@@ -100,18 +108,29 @@ function matricesOf(type: WeightType, experts?: number): TinyModel {
   }
 }
 
-function tiny(model: TinyModel, settings: Partial<EngineSettings> = {}, name = model.name): Subject {
+function tiny(
+  model: TinyModel,
+  { name = model.name, isStored = false, ...settings }: Partial<EngineSettings & Subject> = {},
+): Subject {
   const write = async (): Promise<Partial<EngineSettings>> => {
     const { engine, directory, image } = await writeTinyModel(model, folder)
     const projector = engine.projector === undefined ? null : join(directory, engine.projector)
     return { model: join(directory, engine.model), projector, image: image ?? null, cells: 2048, ...settings }
   }
-  return { name, isDrawn: FAMILIES.includes(name), turn: model.turn, media: mediaOf(model) ?? [], write }
+  const isFamily = FAMILIES.includes(name)
+  return {
+    name,
+    isDrawn: isFamily,
+    isStored: isFamily || isStored,
+    turn: model.turn,
+    media: mediaOf(model) ?? [],
+    write,
+  }
 }
 
 /** Adapters of several types, of which requests draw one, or none. */
-function adapted(model: TinyModel): Subject {
-  const subject = tiny(model, {}, `${model.name} with adapters`)
+function adapted(model: TinyModel, isStored = false): Subject {
+  const subject = tiny(model, { name: `${model.name} with adapters`, isStored })
   const write = async () => {
     const adapters = ADAPTERS.map((type) => ({
       name: type,
@@ -128,6 +147,7 @@ function adapted(model: TinyModel): Subject {
 const SHIPPED: Subject = {
   name: 'the shipped model',
   isDrawn: true,
+  isStored: true,
   turn: CHAT_ML,
   media: [picture(256, 256, 1), picture(256, 256, 2)],
   // It reads most words as several tokens.
@@ -135,16 +155,19 @@ const SHIPPED: Subject = {
 }
 const ADAPTERS = ['F32', 'F16'] as const
 const TYPES = ['Q4_0', 'Q5_0', 'Q8_0', 'Q4_K', 'Q5_K', 'Q6_K', 'F16', 'BF16', 'F32'] as const
-const EXPERT_TYPES = ['Q8_0', 'Q4_K'] as const
+/** Matrices of a layer. */
+const PARTS = ['attn_q', 'attn_k', 'attn_v', 'attn_output', 'ffn_gate', 'ffn_up', 'ffn_down']
+/** Where models begin with the types, so that each type has rows of both lengths. */
+const BEGINNINGS_OF_TYPES = [0, 4, 8]
 const EXPERTS = 6
-/** M-RoPE; a sliding window, and images whose tokens attend to each other; experts; short convolutions; a delta net. */
-const FAMILIES = ['qwen3vl', 'gemma3', 'qwen3vl-moe', 'lfm2-vl', 'qwen3.5']
+/** M-RoPE and experts; a sliding window, and images whose tokens attend to each other; short convolutions; a delta net. */
+const FAMILIES = ['qwen3vl-moe', 'gemma3', 'lfm2-vl', 'qwen3.5']
 const SUBJECTS: readonly Subject[] = [
-  ...TYPES.map((type) => tiny(matricesOf(type))),
-  ...EXPERT_TYPES.map((type) => tiny(matricesOf(type, EXPERTS))),
-  tiny(matricesOf('Q8_0'), { kvType: 'q8_0' }, 'Q8_0 with a KV cache in it'),
-  adapted(matricesOf('Q4_0')),
-  adapted(matricesOf('Q8_0', EXPERTS)),
+  ...BEGINNINGS_OF_TYPES.map((at) => tiny(matricesOf([...TYPES.slice(at), ...TYPES.slice(0, at)]))),
+  tiny(matricesOf(['Q4_K'], EXPERTS)),
+  tiny(matricesOf(['Q8_0']), { kvType: 'q8_0', name: 'Q8_0 with a KV cache in it', isStored: true }),
+  adapted(matricesOf(['Q4_0']), true),
+  adapted(matricesOf(['Q8_0'], EXPERTS)),
   ...TINY_MODELS.filter(({ name }) => FAMILIES.includes(name)).map((model) => tiny(model)),
   SHIPPED,
 ]
@@ -302,7 +325,9 @@ class Alone {
 
   async of({ prefix, branches, adapter }: Request, branchIndex: number, index: number): Promise<Reply> {
     const { suffix, seed, ...fields } = branches[branchIndex]!
-    const only = { ...fields, suffix: [], n: 1, seed: seedOf(seed, index) }
+    // A greedy reply has no use for a seed.
+    const own = fields.sampling.temperature === 0 ? 0 : seedOf(seed, index)
+    const only = { ...fields, suffix: [], n: 1, seed: own }
     const whole = [...prefix, ...suffix]
     const request: Request = { organisation: 'alone', prefix: whole, branches: [only], adapter, pause: 0 }
     const key = JSON.stringify(request, (_, value) => (value instanceof Uint8Array ? value[BATCH_ROWS] : value))
@@ -341,7 +366,7 @@ const LETTERS_OF_WORD = WORDS[0]!.length
 const drawnRequest = fc.record({
   organisation: fc.constantFrom<string>('a', 'a', 'b'),
   beginning: fc.nat(BEGINNINGS.length - 1),
-  shared: fc.constantFrom<number>(0, 7, 30, 31, 100, 190, 500, 640),
+  shared: fc.constantFrom<number>(0, 7, 30, 31, 100, 190, 500),
   media: fc.nat(2),
   adapter: fc.nat(2),
   own: fc.nat(40),
@@ -350,7 +375,7 @@ const drawnRequest = fc.record({
     fc.record({
       own: fc.nat(20),
       n: fc.constantFrom<number>(1, 1, 1, 2, 3),
-      maxTokens: fc.constantFrom<number>(1, 2, 16, 32, 48),
+      maxTokens: fc.constantFrom<number>(1, 2, 16, 24, 32),
       temperature: fc.constantFrom<number>(0, 0.1, 1),
       seed: fc.nat(3),
     }),
@@ -388,7 +413,7 @@ const BUSY: readonly [DrawnRequest[], DrawnWays] = [
     branches: Array.from({ length: 1 + (at % 3) }, (_, own) => ({
       own,
       n: 1 + (at % 2),
-      maxTokens: 48,
+      maxTokens: 24,
       temperature: 0,
       seed: at,
     })),
@@ -401,7 +426,7 @@ const BUSY: readonly [DrawnRequest[], DrawnWays] = [
     isCached: true,
     pieceCells: 40,
     stepTimes: STEP_TIMES[0]!,
-    room: 0.6,
+    room: 0.5,
     mostThreads: MOST_THREADS,
     mostRows: 40,
     pausesEncoder: true,
@@ -486,7 +511,7 @@ describe.each(SUBJECTS)('$name', (subject) => {
 
   test('replies are the same bit for bit as alone', async () => {
     const property = fc.asyncProperty(
-      fc.array(drawnRequest, { minLength: 1, maxLength: 10 }),
+      fc.array(drawnRequest, { minLength: 1, maxLength: 7 }),
       drawnWays,
       async (drawn, ways) => {
         const requests = await requestsOf(subject, drawn, alone)
@@ -498,7 +523,7 @@ describe.each(SUBJECTS)('$name', (subject) => {
     await fc.assert(property, { numRuns: subject.isDrawn ? 2 : 1, examples: [[...BUSY]], endOnFailure: true })
   })
 
-  test('they are after a restart, with prefixes on disk', async () => {
+  test.runIf(subject.isStored)('they are after a restart, with prefixes on disk', async () => {
     const requests = await requestsOf(subject, BUSY[0].slice(0, 4), alone)
     const files = { directory: join(folder, `prefixes of ${subject.name}`), limitBytes: 2 ** 30, keepsAll: true }
     for (const threads of [1, 3]) {

@@ -131,7 +131,7 @@ describe('the numbers of a question', () => {
   })
 
   test('are the same in any selection and order, for any organisation, beside other work', async () => {
-    const selection = fc.shuffledSubarray([...all, ...all], { minLength: 1 })
+    const selection = fc.shuffledSubarray([...all, ...all], { minLength: 1, maxLength: 8 })
     const company = fc.constantFrom('nothing', 'chats', 'reads', 'leavers')
     const property = fc.asyncProperty(selection, company, fc.nat(3), async (chosen, beside, organisation) => {
       const leaving = new AbortController()
@@ -150,22 +150,13 @@ describe('the numbers of a question', () => {
       await Promise.all([other, ...leavers])
       expect(found).toEqual(chosen.map((index) => expected[index]))
     })
-    await fc.assert(property, { numRuns: 6 })
+    await fc.assert(property, { numRuns: 4 })
   })
 
-  test('are the same among 400', async () => {
-    const questions = Array.from({ length: 400 }, (_, n) => QUESTIONS[[0, 1, 2, 7][n % 4]!]!)
+  test('are the same among 100', async () => {
+    const questions = Array.from({ length: 100 }, (_, n) => QUESTIONS[[0, 1, 2, 7][n % 4]!]!)
     const found = await readAll(engine, PREFIX, questions)
     expect(found).toEqual(questions.map((question) => expected[QUESTIONS.indexOf(question)]))
-  })
-
-  test('are the same in another process', async () => {
-    const other = await start()
-    try {
-      expect(await readAll(other, PREFIX, QUESTIONS.toReversed())).toEqual(expected.toReversed())
-    } finally {
-      await other.close()
-    }
   })
 })
 
@@ -221,7 +212,7 @@ describe('a read', () => {
   })
 
   test('delays chats by at most a step, and they do not stop it', async () => {
-    const questions = Array.from({ length: 100 }, () => QUESTIONS[0]!)
+    const questions = Array.from({ length: 30 }, () => QUESTIONS[0]!)
     const pause = await longestPause(engine, () => readAll(engine, PREFIX, questions))
     // The margin is for a busy machine.
     expect(pause).toBeLessThan(1000)
@@ -231,7 +222,7 @@ describe('a read', () => {
     const many = await read(
       engine,
       PREFIX,
-      Array.from({ length: 400 }, () => QUESTIONS[0]!),
+      Array.from({ length: 40 }, () => QUESTIONS[0]!),
     )
     let done = false
     const long = logProbsOf(many).then(() => {
@@ -244,7 +235,7 @@ describe('a read', () => {
 
   test('ends with its signal, and frees its place', async () => {
     const leaving = new AbortController()
-    const questions = Array.from({ length: 400 }, () => QUESTIONS[4]!)
+    const questions = Array.from({ length: 60 }, () => QUESTIONS[4]!)
     const reading = await read(engine, PREFIX, questions, { signal: leaving.signal })
     const answers = reading.answers[Symbol.asyncIterator]()
     await answers.next()
@@ -259,7 +250,7 @@ describe('a read', () => {
     const { answers } = await read(
       engine,
       PREFIX,
-      Array.from({ length: 400 }, () => QUESTIONS[4]!),
+      Array.from({ length: 60 }, () => QUESTIONS[4]!),
     )
     for await (const _ of answers) break
     await until(async () => (await engine.stats()).running === 0)
@@ -273,7 +264,7 @@ describe('a read', () => {
         read(
           engine,
           PREFIX,
-          Array.from({ length: 100 }, () => QUESTIONS[4]!),
+          Array.from({ length: 30 }, () => QUESTIONS[4]!),
           { signal, organisation: `org ${n}` },
         ),
       ),
@@ -324,13 +315,14 @@ test('a prompt and the longest reply must fit the context', async () => {
   }
 })
 
-test('a read fails when its process ends, and another process goes on', async () => {
+test('another process has the same numbers; a read fails when it ends, and a third one goes on', async () => {
   const mortal = await start()
   try {
+    expect(await readAll(mortal, PREFIX, QUESTIONS.toReversed())).toEqual(expected.toReversed())
     const { answers } = await read(
       mortal,
       PREFIX,
-      Array.from({ length: 400 }, () => QUESTIONS[4]!),
+      Array.from({ length: 60 }, () => QUESTIONS[4]!),
     )
     const iterator = answers[Symbol.asyncIterator]()
     await iterator.next()
