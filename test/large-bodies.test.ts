@@ -76,7 +76,7 @@ test('large and small media in one body keep their places', async () => {
   const inline = `data:image/png;base64,${small.toString('base64')}`
   const content = user(
     image(inline),
-    { type: 'video_frames', video_frames: { frames: [frame(inline, 0), frame(picture, 5)] } },
+    { type: 'video_frames', video_frames: { frames: [frame(inline, 0), frame(smaller, 5)] } },
     image(inline),
   )
   expect((await server.post(CHAT, { model, messages: [content] })).status).toBe(200)
@@ -116,7 +116,7 @@ test.each([
   ['in a message, it fails the request', (url: string) => ({ model, messages: [user(image(url))] }), CHAT],
   ['in an exemplar', (url: string) => exemplar(url), '/v1/detect'],
 ])('large media that are not base64 are named in the error: %s', async (_name, body, path) => {
-  const response = await server.post(path, body(`${picture}!`))
+  const response = await server.post(path, body(`${smaller}!`))
   expect(await errorOf(response)).toMatchObject({
     message: 'The data is not valid base64',
     param: path === CHAT ? 'messages[0].content[0].image_url.url' : 'exemplars[0].media.image_url',
@@ -124,7 +124,7 @@ test.each([
 })
 
 test('large media that are not base64 fail only their own prompt', async () => {
-  const prompts = ['What?', user(image(`${picture}!`))]
+  const prompts = ['What?', user(image(`${smaller}!`))]
   const { results } = await jsonOf<{ results: unknown[] }>(
     await server.post(`${CHAT}/multilook`, { model, context: [], prompts }),
   )
