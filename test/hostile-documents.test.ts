@@ -2,7 +2,7 @@ import { randomBytes } from 'node:crypto'
 import { readFileSync } from 'node:fs'
 import { deflateSync } from 'node:zlib'
 import fc from 'fast-check'
-import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
+import { afterAll, afterEach, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
 import { DecoderPool } from '../src/media/decoding/process/decoder-pool.ts'
 import { FakeEngine } from './support/fake-engine.ts'
 import { makePdf, type PdfOptions, type PdfPage, streamOf } from './support/pdf.ts'
@@ -17,8 +17,7 @@ let decoders: DecoderPool
 beforeAll(async () => {
   engine = new FakeEngine()
   engine.script = { texts: ['None.'] }
-  // Enough for a page of a busy machine's: only work counts.
-  decoders = new DecoderPool({ timeoutMs: 10_000 })
+  decoders = new DecoderPool()
   server = await startTestServer({ engine, decoders })
 })
 afterAll(async () => {
@@ -40,15 +39,15 @@ afterEach(() => {
   if (process.platform === 'linux') for (const pid of decoders.pids) expect(peakOf(pid)).toBeLessThan(512_000_000)
 })
 
-const ask = (bytes: Uint8Array) => {
+const ask = (bytes: Uint8Array, by = server) => {
   const file = { file_data: `data:application/pdf;base64,${Buffer.from(bytes).toString('base64')}` }
-  return server.post('/v1/chat/completions', { model, messages: [{ role: 'user', content: [{ type: 'file', file }] }] })
+  return by.post('/v1/chat/completions', { model, messages: [{ role: 'user', content: [{ type: 'file', file }] }] })
 }
 const one = (page: PdfPage, options?: PdfOptions) => makePdf([page], options)
 const text = (bytes: Buffer, from: string, to: string) =>
   Buffer.from(bytes.toString('latin1').replace(from, to), 'latin1')
 const packed = (content: string | Buffer, entries = '') =>
-  streamOf(deflateSync(content, { level: 9 }), `/Filter /FlateDecode ${entries}`)
+  streamOf(deflateSync(content, { level: 1 }), `/Filter /FlateDecode ${entries}`)
 /** A page that draws its object 5. */
 const drawing = (object: Buffer, more: readonly Buffer[] = []) =>
   one({ content: '595 0 0 842 0 0 cm /X Do', resources: '/XObject << /X 5 0 R >>' }, { objects: [object, ...more] })
@@ -69,24 +68,29 @@ describe.each<[string, RegExp, () => Uint8Array]>([
     },
   ],
   ['a drawing that draws itself', /nested too deeply/, () => drawing(form('/X Do /X Do', '/XObject << /X 5 0 R >>'))],
-  [
-    'a pattern of a thousand billion tiles',
-    /Page 1 of the document takes too long/,
-    () => {
-      const tile = '/Type /Pattern /PatternType 1 /PaintType 1 /TilingType 1 /BBox [0 0 1 1] /XStep 0.001 /YStep 0.001'
-      const content = '/Pattern cs /P scn 0 0 595 842 re f'
-      const objects = [streamOf('1 0 0 rg 0 0 1 1 re f', `${tile} /Resources << >>`)]
-      return one({ content, resources: '/Pattern << /P 5 0 R >>' }, { objects })
-    },
-  ],
 ])('a PDF with %s', (_, message, make) => {
-  test('gets a sentence', async () => {
-    const response = await ask(make())
-    const error = await errorOf(response)
-    expect([response.status, error.param]).toEqual([400, 'messages[0].content[0].file.file_data'])
-    expect(error.message).toMatch(message)
-    expect((await ask(one({}))).status).toBe(200)
-  })
+  test('gets a sentence', () => getsSentence(make(), message))
+})
+
+async function getsSentence(bytes: Uint8Array, message: RegExp, by = server): Promise<void> {
+  const response = await ask(bytes, by)
+  const error = await errorOf(response)
+  expect([response.status, error.param]).toEqual([400, 'messages[0].content[0].file.file_data'])
+  expect(error.message).toMatch(message)
+  expect((await ask(one({}), by)).status).toBe(200)
+}
+
+test('a PDF with a pattern of a thousand billion tiles gets a sentence', async () => {
+  const tile = '/Type /Pattern /PatternType 1 /PaintType 1 /TilingType 1 /BBox [0 0 1 1] /XStep 0.001 /YStep 0.001'
+  const content = '/Pattern cs /P scn 0 0 595 842 re f'
+  const objects = [streamOf('1 0 0 rg 0 0 1 1 re f', `${tile} /Resources << >>`)]
+  const bytes = one({ content, resources: '/Pattern << /P 5 0 R >>' }, { objects })
+  // Work for an empty page of a busy machine's: only work counts.
+  const impatient = new DecoderPool({ timeoutMs: 5_000 })
+  onTestFinished(() => impatient.close())
+  const other = await startTestServer({ engine, decoders: impatient })
+  onTestFinished(() => other.close())
+  await getsSentence(bytes, /Page 1 of the document takes too long/, other)
 })
 
 describe.each<[string, () => Uint8Array]>([
@@ -96,7 +100,7 @@ describe.each<[string, () => Uint8Array]>([
   ['a number of pages that is a lie', () => text(one({}), '/Count 1 ', '/Count 2147483647 ')],
   ['a table that goes back to itself', () => one({}, { trailer: '/Prev 9' })],
   ['a hundred thousand dictionaries in one another', () => one({ entries: `/Foo ${'<< /A '.repeat(100_000)}` })],
-  ['content of 40 MB', () => one({ entries: '/Contents 5 0 R' }, { objects: [packed('q '.repeat(20_000_000))] })],
+  ['content of 16 MB', () => one({ entries: '/Contents 5 0 R' }, { objects: [packed('q '.repeat(8_000_000))] })],
   [
     'a picture that it does not hold',
     () => drawing(packed('', '/Subtype /Image /Width 65000 /Height 65000 /BitsPerComponent 8 /ColorSpace /DeviceRGB')),
@@ -108,10 +112,10 @@ describe.each<[string, () => Uint8Array]>([
   })
 })
 
-test.each([
-  ['a sheet of A4 at 600 dpi', [0, 0, 595, 842], 4960, 7016],
-  ['a sheet of A0 at 200 dpi', [0, 0, 2384, 3370], 6622, 9362],
-] as const)('%s is shown', async (_, box, width, height) => {
+/** Of more pixels than one of A4 at 600 dpi. */
+test('a sheet of A0 at 200 dpi is shown', async () => {
+  const box = [0, 0, 2384, 3370] as const
+  const [width, height] = [6622, 9362]
   const entries = `/Subtype /Image /Width ${width} /Height ${height} /BitsPerComponent 8 /ColorSpace /DeviceRGB`
   const scan = packed(Buffer.alloc(width * height * 3, 85), entries)
   const page = { box, content: `${box[2]} 0 0 ${box[3]} 0 0 cm /X Do`, resources: '/XObject << /X 5 0 R >>' }
@@ -119,7 +123,7 @@ test.each([
   const { prefix, branches } = engine.works.at(-1)!
   const shown = [...prefix, ...branches[0]!.suffix]
   const pixels = shown.flatMap((part) => (part.type === 'image' ? [part.image.data] : []))
-  expect(pixels.map((data) => data.every((value) => value === 85))).toEqual([true])
+  expect(pixels.map((data) => Buffer.alloc(data.length, 85).equals(data))).toEqual([true])
 })
 
 test('a PDF that is cut or changed anywhere is read, or gets a 400', async () => {
@@ -137,6 +141,6 @@ test('a PDF that is cut or changed anywhere is read, or gets a 400', async () =>
     fc.asyncProperty(broken, async (bytes) => {
       expect([200, 400]).toContain((await ask(bytes)).status)
     }),
-    { numRuns: 40 },
+    { numRuns: 20 },
   )
 })

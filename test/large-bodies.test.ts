@@ -11,7 +11,11 @@ const model = 'service-mk1.5'
 
 let server: TestServer
 /** An image of noise, which PNG does not compress: 19 MB in base64. */
+let noise: string
+/** As large, but quickly decoded: a decoder ignores what follows the end of a picture. */
 let picture: string
+/** As the one above, of a few hundred kilobytes. */
+let smaller: string
 beforeAll(async () => {
   // Room for one body of the largest size at a time.
   server = await startTestServer({ environment: { LOOKOUT_BODY_MEMORY: '20' } })
@@ -20,8 +24,15 @@ beforeAll(async () => {
   const png = await sharp(randomBytes(width * height * 3), { raw })
     .png()
     .toBuffer()
-  picture = `data:image/png;base64,${png.toString('base64')}`
-  expect(picture.length).toBeGreaterThan(18e6)
+  noise = `data:image/png;base64,${png.toString('base64')}`
+  const small = await sharp({ create: { width: 640, height: 480, channels: 3, background: 'blue' } })
+    .png()
+    .toBuffer()
+  const padded = (length: number) =>
+    `data:image/png;base64,${Buffer.concat([small, randomBytes(length)]).toString('base64')}`
+  picture = padded(png.length)
+  smaller = padded(400_000)
+  for (const { length } of [noise, picture]) expect(length).toBeGreaterThan(18e6)
 })
 afterAll(() => server?.close())
 
@@ -34,7 +45,7 @@ function lastPictures() {
 }
 
 test('chat, multilook and detect accept an image of 19 MB', async () => {
-  const chat = await server.post(CHAT, { model, messages: [user(image(picture))] })
+  const chat = await server.post(CHAT, { model, messages: [user(image(noise))] })
   expect(await chat.json()).toMatchObject({ object: 'chat.completion' })
   expect(lastPictures()).toHaveLength(1)
   const multilook = await server.post(`${CHAT}/multilook`, { model, context: [], prompts: [user(image(picture))] })
@@ -65,7 +76,7 @@ test('large and small media in one body keep their places', async () => {
   const inline = `data:image/png;base64,${small.toString('base64')}`
   const content = user(
     image(inline),
-    { type: 'video_frames', video_frames: { frames: [frame(inline, 0), frame(picture, 5)] } },
+    { type: 'video_frames', video_frames: { frames: [frame(inline, 0), frame(smaller, 5)] } },
     image(inline),
   )
   expect((await server.post(CHAT, { model, messages: [content] })).status).toBe(200)
@@ -82,7 +93,7 @@ test.each([60, 80, 100, 120, 150])('an image of %i pixels a side beside a larger
     .png()
     .toBuffer()
   const small = `data:image/png;base64,${png.toString('base64')}`
-  const response = await server.post(CHAT, { model, messages: [user(image(small), image(picture))] })
+  const response = await server.post(CHAT, { model, messages: [user(image(small), image(smaller))] })
   expect(response.status).toBe(200)
   expect(lastPictures()).toHaveLength(2)
 })
@@ -105,7 +116,7 @@ test.each([
   ['in a message, it fails the request', (url: string) => ({ model, messages: [user(image(url))] }), CHAT],
   ['in an exemplar', (url: string) => exemplar(url), '/v1/detect'],
 ])('large media that are not base64 are named in the error: %s', async (_name, body, path) => {
-  const response = await server.post(path, body(`${picture}!`))
+  const response = await server.post(path, body(`${smaller}!`))
   expect(await errorOf(response)).toMatchObject({
     message: 'The data is not valid base64',
     param: path === CHAT ? 'messages[0].content[0].image_url.url' : 'exemplars[0].media.image_url',
@@ -113,7 +124,7 @@ test.each([
 })
 
 test('large media that are not base64 fail only their own prompt', async () => {
-  const prompts = ['What?', user(image(`${picture}!`))]
+  const prompts = ['What?', user(image(`${smaller}!`))]
   const { results } = await jsonOf<{ results: unknown[] }>(
     await server.post(`${CHAT}/multilook`, { model, context: [], prompts }),
   )
@@ -132,11 +143,11 @@ function exemplar(url: string) {
 test.each([
   [
     'numbers for parts',
-    `{"model": "${model}", "messages": [{"role": "user", "content": [${list('1', 9e6)}]}]}`,
+    `{"model": "${model}", "messages": [{"role": "user", "content": [${list('1', 1e6)}]}]}`,
     'messages[0].content',
   ],
-  ['empty messages', `{"model": "${model}", "messages": [${list('{}', 6e6)}]}`, 'messages'],
-  ['empty tools', `{"model": "${model}", "messages": [], "tools": [${list('{}', 6e6)}]}`, 'tools'],
+  ['empty messages', `{"model": "${model}", "messages": [${list('{}', 1e6)}]}`, 'messages'],
+  ['empty tools', `{"model": "${model}", "messages": [], "tools": [${list('{}', 1e6)}]}`, 'tools'],
   ['65,537 messages', `{"model": "${model}", "messages": [${list('{}', 65_537)}]}`, 'messages'],
   [
     '257 tools, all wrong',

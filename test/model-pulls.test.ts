@@ -137,22 +137,26 @@ describe('a pull', () => {
     expect((await eventsOf(await post(admin))).at(-2)).toMatchObject({ type: 'done' })
   })
 
-  test.each([
-    ['a path', { model: '/etc/passwd' }],
-    ['a path of two names', { model: '../secret' }],
-    ['the address of a file', { model: 'http://127.0.0.1:9/model.gguf' }],
-    ['the address of a file elsewhere', { model: 'https://example.org/a/model.gguf' }],
-    ['an address of the local disk', { model: 'file:///etc/passwd' }],
-    ['no model', {}],
-    ['another type', { model: 7 }],
-    ['an empty name', { model: '' }],
-    ['a name that the catalogue lacks', { model: 'qwen3-vl-4' }],
-    ['a path behind a name of the catalogue', { model: 'qwen3-vl-4b:../../secret' }],
-  ])('%s is rejected, and no server is asked', async (_, body) => {
+  test('of what is no address of a hub is rejected, and no server is asked', async () => {
     await serve()
-    const response = await server.post(URL, body)
-    expect(response.status).toBe(400)
-    expect(await errorOf(response)).toMatchObject({ type: 'invalid_request_error', param: 'model' })
+    for (const body of [
+      { model: '/etc/passwd' },
+      { model: '../secret' },
+      { model: 'http://127.0.0.1:9/model.gguf' },
+      { model: 'https://example.org/a/model.gguf' },
+      { model: 'file:///etc/passwd' },
+      {},
+      { model: 7 },
+      { model: '' },
+      // The catalogue lacks it.
+      { model: 'qwen3-vl-4' },
+      // A path behind a name of the catalogue.
+      { model: 'qwen3-vl-4b:../../secret' },
+    ]) {
+      const response = await server.post(URL, body)
+      expect(response.status, JSON.stringify(body)).toBe(400)
+      expect(await errorOf(response)).toMatchObject({ type: 'invalid_request_error', param: 'model' })
+    }
     expect(hub.requests).toEqual([])
   })
 
@@ -410,29 +414,33 @@ describe('the catalogue', () => {
 })
 
 describe('a hub that means harm', () => {
-  const files = (names: readonly string[]) => new Map(names.map((name) => [name, Buffer.from('GGUF')]))
+  const GGUF = Buffer.from('GGUF')
+  const files = (names: readonly string[]) => new Map(names.map((name) => [name, GGUF]))
   const refusalOf = async (model: string) => {
     const response = await server.post(URL, { model })
     expect(response.status).toBe(400)
     return errorOf(response)
   }
 
-  test.each([
-    [
-      '150,000 parts of files',
-      (i: number) => `m${i}-00001-of-99999.gguf`,
-      150_000,
-      /^acme\/many has more than 20000 files/,
-    ],
-    ['first parts that all miss the others', (i: number) => `m${i}-00001-of-00999.gguf`, 19_000, /has no GGUF model/],
-    ['more models than there are quantisations', (i: number) => `m${i}.gguf`, 1000, /has 1000 models and 0 encoders/],
-  ])('may list %s', async (_what, name, count, message) => {
+  test('may list any files', async () => {
     const large = await startFakeHub({ pageSize: 10_000 })
     onTestFinished(() => large[Symbol.asyncDispose]())
     vi.stubEnv('HF_ENDPOINT', large.url)
-    large.repositories.set('acme/many', files(Array.from({ length: count }, (_, i) => name(i))))
     await serve()
-    expect(await refusalOf('acme/many')).toMatchObject({ code: 'pull_failed', message: expect.stringMatching(message) })
+    const part = (i: number, all: number) => `m${i}-00001-of-${String(all).padStart(5, '0')}.gguf`
+    for (const [what, name, count, message] of [
+      ['parts', (i: number) => part(i, 99_999), 150_000, /^acme\/parts has more than 20000 files/],
+      // All miss the others.
+      ['firsts', (i: number) => part(i, 999), 19_000, /has no GGUF model/],
+      // There are not as many quantisations.
+      ['models', (i: number) => `m${i}.gguf`, 1000, /has 1000 models and 0 encoders/],
+    ] as const) {
+      large.repositories.set(`acme/${what}`, files(Array.from({ length: count }, (_, i) => name(i))))
+      expect(await refusalOf(`acme/${what}`)).toMatchObject({
+        code: 'pull_failed',
+        message: expect.stringMatching(message),
+      })
+    }
   })
 
   test('may have headers of millions of fields, or templates without an end', async () => {
@@ -440,11 +448,11 @@ describe('a hub that means harm', () => {
     const counts = Buffer.alloc(2 ** 20)
     counts.write('GGUF')
     counts.writeUInt32LE(3, 4)
-    counts.writeBigUInt64LE(12_000_000n, 16)
-    hub.repositories.set('acme/fields', new Map([['m-Q4_K_M.gguf', Buffer.concat([counts, Buffer.alloc(2 ** 28)])]]))
+    counts.writeBigUInt64LE(1_200_000n, 16)
+    hub.repositories.set('acme/fields', new Map([['m-Q4_K_M.gguf', Buffer.concat([counts, Buffer.alloc(2 ** 24)])]]))
     expect(await refusalOf('acme/fields')).toMatchObject({
       message: expect.stringMatching(
-        /m-Q4_K_M\.gguf of acme\/fields cannot be used: the file has 12000000 fields in its header/,
+        /m-Q4_K_M\.gguf of acme\/fields cannot be used: the file has 1200000 fields in its header/,
       ),
     })
     const path = join(home, 'm.gguf')

@@ -3,11 +3,21 @@ import { once } from 'node:events'
 import { cp, lstat, mkdir, mkdtemp, readdir, readFile, readlink, rm, symlink, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { afterAll, beforeAll, beforeEach, describe, expect, onTestFinished, test } from 'vitest'
+import { afterAll, beforeAll, beforeEach, describe, expect, onTestFinished, test, vi } from 'vitest'
 import { readCatalogue } from '../src/catalogue/catalogue.ts'
 import type { CatalogueEntry } from '../src/catalogue/catalogue-schema.ts'
+import { chat } from '../src/commands/chat.ts'
+import type { Command } from '../src/commands/command.ts'
+import { detect } from '../src/commands/detect.ts'
+import { forTerminal } from '../src/commands/for-terminal.ts'
+import { add } from '../src/commands/models/add.ts'
+import { card } from '../src/commands/models/card.ts'
+import { doctor } from '../src/commands/models/doctor.ts'
+import { models } from '../src/commands/models/models.ts'
+import { pull } from '../src/commands/models/pull.ts'
+import { rm as remove } from '../src/commands/models/rm.ts'
 import { readConfig } from '../src/config/config.ts'
-import { machineSpeed } from '../src/inference/engines/engines.ts'
+import { describeMachine } from '../src/inference/local/host/machine-speed.ts'
 import { cacheDirectory } from '../src/setup/native-library.mjs'
 import { bareEnvironment } from './support/command-line.ts'
 import { type FakeHub, gitName, serveEntry, sha256, startFakeHub } from './support/fake-hub.ts'
@@ -65,14 +75,48 @@ interface Outcome {
   readonly stderr: string
 }
 
-function lookout(given: readonly string[], changes: Record<string, string> = {}): Promise<Outcome> {
-  // What is found out of a model afterwards, test/weights/examinations.test.ts shows.
-  const args = given[0] === 'pull' && /^[^-]/.test(given[1] ?? '') ? [...given, '--no-check'] : given
+// What is found out of a model afterwards, test/weights/examinations.test.ts shows.
+const unchecked = (given: readonly string[]) =>
+  given[0] === 'pull' && /^[^-]/.test(given[1] ?? '') ? [...given, '--no-check'] : given
+
+/** A command as a user starts it. */
+function started(given: readonly string[], changes: Record<string, string> = {}): Promise<Outcome> {
+  const args = ['src/main.ts', ...unchecked(given)]
   return new Promise((resolve) => {
-    execFile(process.execPath, ['src/main.ts', ...args], { env: environment(changes) }, (error, stdout, stderr) => {
+    execFile(process.execPath, args, { env: environment(changes) }, (error, stdout, stderr) => {
       resolve({ code: error === null ? 0 : Number(error.code), stdout, stderr })
     })
   })
+}
+
+const COMMANDS: Readonly<Record<string, Command>> = { add, card, chat, detect, doctor, models, pull, rm: remove }
+
+/** The same in this process, one at a time: to start and load one for each command would take most of the time. */
+async function lookout(given: readonly string[], changes: Record<string, string> = {}): Promise<Outcome> {
+  const [name, ...args] = unchecked(given)
+  const env: Record<string, string | undefined> = environment(changes)
+  for (const key of Object.keys(process.env)) if (!(key in env)) vi.stubEnv(key, undefined)
+  for (const [key, value] of Object.entries(env)) vi.stubEnv(key, value)
+  const written = { stdout: '', stderr: '' }
+  const spies = (['stdout', 'stderr'] as const).map((stream) =>
+    vi.spyOn(process[stream], 'write').mockImplementation((piece) => {
+      written[stream] += piece
+      return true
+    }),
+  )
+  try {
+    await COMMANDS[name!]!.run(args)
+    return { code: 0, ...written }
+  } catch (error) {
+    return {
+      code: 1,
+      stdout: written.stdout,
+      stderr: `${written.stderr}lookout: ${forTerminal((error as Error).message)}\n`,
+    }
+  } finally {
+    for (const spy of spies) spy.mockRestore()
+    vi.unstubAllEnvs()
+  }
 }
 
 const cache = (...path: string[]) => join(home, 'hf/hub/models--acme--nano-GGUF', ...path)
@@ -87,7 +131,7 @@ const eventsOf = ({ stdout }: Outcome) =>
 
 describe('lookout pull', () => {
   test('fetches what suits the memory into the shared cache, and writes a card', async () => {
-    const pulled = await lookout(['pull', 'acme/nano-GGUF'], { HF_TOKEN: 'hf_secret' })
+    const pulled = await started(['pull', 'acme/nano-GGUF'], { HF_TOKEN: 'hf_secret' })
     expect(pulled).toMatchObject({ code: 0 })
     expect(pulled.stdout).toMatch(/^\* +Q8_0 +.* yes$/m)
     expect(pulled.stdout).toMatch(/^ +Q4_K_M +.* yes$/m)
@@ -188,7 +232,7 @@ describe('lookout pull', () => {
   })
 
   test('two at once do not fight: the second waits for the first', async () => {
-    const both = await Promise.all([1, 2].map(() => lookout(['pull', 'acme/nano-GGUF:Q4_K_M'])))
+    const both = await Promise.all([1, 2].map(() => started(['pull', 'acme/nano-GGUF:Q4_K_M'])))
     expect(both.map(({ code }) => code)).toEqual([0, 0])
     expect(await blobs()).toHaveLength(2)
     const whole = hub.downloadsOf('nano-Q4_K_M.gguf').filter(({ range }) => range === `bytes=0-${model.length - 1}`)
@@ -248,9 +292,10 @@ describe('the catalogue', () => {
     return JSON.parse(listed.stdout).map(({ problem }: { readonly problem: string | null }) => problem)
   }
   beforeAll(async () => {
-    // Once, and not by each command.
-    const { backend } = readConfig({ LOOKOUT_DATA_DIR: directory })
-    await machineSpeed({ dataDirectory: directory, backend, isBusy: () => false })
+    // As if it had been measured: that takes seconds, and needs a machine that is not busy.
+    const machine = await describeMachine(readConfig({ ...bareEnvironment(), LOOKOUT_DATA_DIR: directory }).backend)
+    const speed = { bytesPerSecond: 20e9, multiplyAddsPerSecond: 200e9 }
+    await writeFile(join(directory, 'machine-speed.json'), JSON.stringify({ machine, speed }))
   })
   beforeEach(async () => {
     await mkdir(join(home, 'data'))
@@ -299,7 +344,7 @@ describe('the catalogue', () => {
     expect((await lookout(['models'])).stdout).toContain(`${id}, ${SHORT}, ${SHORT}:${quant}`)
     expect((await lookout(['card', 'show', 'QWEN3-VL-4B', '--json'])).stdout).toContain(id)
 
-    const asked = await lookout(['chat', SHORT, 'docs/pictures/shapes.png', 'What is this?', '--max-tokens', '4'])
+    const asked = await started(['chat', SHORT, 'docs/pictures/shapes.png', 'What is this?', '--max-tokens', '4'])
     expect(asked).toMatchObject({ code: 0, stdout: expect.stringMatching(/\S/) })
     const removed = await lookout(['rm', SHORT])
     expect(removed.stdout).toMatch(new RegExp(`^Removed ${id}; \\d`))
@@ -373,8 +418,13 @@ describe('the catalogue', () => {
 })
 
 describe('what goes wrong is told in one sentence, and nothing is left half written', () => {
-  const refused = async (args: readonly string[], message: RegExp, changes: Record<string, string> = {}) => {
-    const outcome = await lookout(args, changes)
+  const refused = async (
+    args: readonly string[],
+    message: RegExp,
+    changes: Record<string, string> = {},
+    by: typeof lookout = lookout,
+  ) => {
+    const outcome = await by(args, changes)
     expect(outcome.stderr.trimEnd().split('\n').at(-1)).toMatch(message)
     expect(outcome.code).toBe(1)
     expect(await readdir(home)).not.toContain('data')
@@ -432,6 +482,8 @@ describe('what goes wrong is told in one sentence, and nothing is left half writ
     const outcome = await refused(
       ['pull', 'acme/nano-GGUF', '--json'],
       /acme\/nano-GGUF is gated or private \(403\): accept its terms at http.*acme\/nano-GGUF, and set HF_TOKEN/,
+      {},
+      started,
     )
     expect(eventsOf(outcome)).toEqual([{ type: 'error', message: expect.stringContaining('gated') }])
   })

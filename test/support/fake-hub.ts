@@ -204,17 +204,21 @@ export async function serveEntry(
   repositories.set(entry.repository, files)
 }
 
-const hashes = new WeakMap<Buffer, string>()
+/** Files are listed and asked for many times, and hashed once. */
+const sha256s = new WeakMap<Buffer, string>()
+const gitNames = new WeakMap<Buffer, string>()
 
-/** Files are asked for in many parts, and hashed once. */
 export function sha256(bytes: Buffer): string {
-  const hash = hashes.get(bytes) ?? createHash('sha256').update(bytes).digest('hex')
-  hashes.set(bytes, hash)
+  const hash = sha256s.get(bytes) ?? createHash('sha256').update(bytes).digest('hex')
+  sha256s.set(bytes, hash)
   return hash
 }
 
-export const gitName = (bytes: Buffer) =>
-  createHash('sha1').update(`blob ${bytes.length}\0`).update(bytes).digest('hex')
+export function gitName(bytes: Buffer): string {
+  const name = gitNames.get(bytes) ?? createHash('sha1').update(`blob ${bytes.length}\0`).update(bytes).digest('hex')
+  gitNames.set(bytes, name)
+  return name
+}
 
 function reply(response: ServerResponse, status: number, body: unknown, headers: Record<string, string> = {}): void {
   response.writeHead(status, { 'content-type': 'application/json', ...headers }).end(JSON.stringify(body))

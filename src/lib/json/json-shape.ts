@@ -31,8 +31,8 @@ export function shapeFault(bytes: Buffer, mostLevels: number = MOST_LEVELS): Sha
         break
       case 0x5b: // [
       case 0x7b: // {
-        values++
         if (++levels > mostLevels) return { isDeep: true, at }
+        if (++values > MOST_VALUES) return { isDeep: false, at }
         break
       case 0x5d: // ]
       case 0x7d: // }

@@ -81,7 +81,8 @@ function newMeasurement(
   return measurement
 }
 
-async function describeMachine(backend: Backend): Promise<z.output<typeof stored>['machine']> {
+/** What a stored speed is compared with. */
+export async function describeMachine(backend: Backend): Promise<z.output<typeof stored>['machine']> {
   const { kernels, gpu } = locateNativeLibraries(backend)
   return {
     processor: cpus()[0]?.model.trim() ?? '',
