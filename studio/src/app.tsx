@@ -161,7 +161,8 @@ function shortName({ name }: Pick<Model, 'name'>): string {
 }
 
 function ModelChoice() {
-  if (writers.value.length === 0) return null
+  // It has its place before the models are known: on a phone, all below would move under the finger.
+  if (writers.value.length === 0) return <select class="model-choice awaited" disabled />
   const textOf = ({ id, name }: Model) => {
     const isAmbiguous = writers.value.some((other) => other.id !== id && shortName(other) === shortName({ name }))
     const title = isAmbiguous ? id : shortName({ name })

@@ -5,14 +5,16 @@ import {
   CHROMIUM,
   closeBrowser,
   nameOtherModel,
+  openPage,
   openStudio,
   prepareStudio,
   type StudioPage,
   type StudioPageOptions,
   scriptErrors,
+  violationsInBothThemes,
   violationsOf,
 } from '../support/browser.ts'
-import type { TestServer } from '../support/server.ts'
+import { KEY, type TestServer } from '../support/server.ts'
 import { startShippedServer } from '../support/shipped-model.ts'
 
 const PATH = '/v1/decisions'
@@ -290,13 +292,52 @@ describe.skipIf(CHROMIUM === null)('decisions in the Studio', () => {
     }
   })
 
-  test.each(['light', 'dark'] as const)('it is accessible on a phone, %s', async (colorScheme) => {
-    await open({ width: 390, height: 844, colorScheme, hasTouch: true })
+  test('it is accessible on a phone', async () => {
+    await open({ width: 390, height: 844, hasTouch: true })
     await decide(press(EXAMPLES))
     await facts(/8 questions/)
-    expect(await violationsOf(page)).toEqual([])
+    expect(await violationsInBothThemes(page)).toEqual([])
     const overflow = await page.evaluate<number>('document.documentElement.scrollWidth - innerWidth')
     expect(overflow).toBe(0)
+  })
+
+  test('a question that is quicker than the list of models waits for it, in every mode', async () => {
+    studio = await openPage('about:blank')
+    page = studio.page
+    const known = Promise.withResolvers<void>()
+    await page.route('**/v1/models?*', async (route) => {
+      await known.promise
+      await route.fallback()
+    })
+    const asked: string[] = []
+    const watches = { object: 'list', data: [], has_more: false }
+    await page.route(/\/v1\/(decisions|chat\/completions(\/multilook)?|watches)([?]|$)/, (route) => {
+      const request = route.request()
+      if (request.method() === 'GET') return route.fulfill({ json: watches })
+      const { model } = request.postDataJSON() as { model: string }
+      asked.push(`${new URL(request.url()).pathname} ${model}`)
+      const error = { message: 'Not now.', type: 'invalid_request_error', param: null, code: null }
+      return route.fulfill({ status: 400, json: { error } })
+    })
+    await page.goto(`${server.url}/studio#key=${KEY}`)
+    for (const mode of ['Decisions', 'Multilook', 'Structure', 'Ask', 'Watch']) {
+      await page.getByRole('navigation').getByRole('button', { name: mode }).click()
+      const question = page.getByRole('textbox', { name: /^(Your question|Question 1)$/ })
+      await question.fill('Is there a star?')
+      await question.press(mode === 'Ask' || mode === 'Structure' ? 'Enter' : 'Control+Enter')
+    }
+    // All of them wait; those that were sent would have failed.
+    await page.getByRole('navigation').getByRole('button', { name: 'Decisions' }).click()
+    await page.getByRole('button', { name: 'Stop' }).waitFor()
+    expect(asked).toEqual([])
+    known.resolve()
+    await expect
+      .poll(() => asked.toSorted())
+      .toEqual(
+        ['chat/completions', 'chat/completions', 'chat/completions/multilook', 'decisions', 'watches'].map(
+          (path) => `/v1/${path} service-mk1.5`,
+        ),
+      )
   })
 
   test('where its code does not arrive, the page says so, and the rest works', async () => {

@@ -5,7 +5,15 @@ import type { Engine } from '../../src/inference/contract/engine.ts'
 import { startEngine } from '../../src/inference/engines/engines.ts'
 import { modelOverloaded } from '../../src/lib/errors/errors.ts'
 import { TestAccounts } from '../support/accounts.ts'
-import { CHROMIUM, closeBrowser, openStudio, prepareStudio, type StudioPage, scriptErrors } from '../support/browser.ts'
+import {
+  CHROMIUM,
+  closeBrowser,
+  openStudio,
+  prepareStudio,
+  type StudioPage,
+  type StudioPageOptions,
+  scriptErrors,
+} from '../support/browser.ts'
 import { FakeEngine } from '../support/fake-engine.ts'
 import { freePort } from '../support/free-port.ts'
 import { KEY, startTestServer, type TestServer, type TestServerOptions } from '../support/server.ts'
@@ -13,25 +21,37 @@ import { shippedCard } from '../support/shipped-model.ts'
 
 describe.skipIf(CHROMIUM === null)('when something fails, the Studio', () => {
   let accounts: TestAccounts
-  let server: TestServer
+  let server: TestServer | null = null
+  /** Of the tests that need nothing of their own. */
+  let plain: TestServer
+  let shipped: TestServer | undefined
+  let engine: (Engine & { readonly pid?: number }) | undefined
   let studio: StudioPage
 
   beforeAll(async () => {
     await prepareStudio()
     accounts = await TestAccounts.open()
+    plain = await startTestServer()
   })
   afterEach(async () => {
     await studio?.close()
     await server?.close()
+    server = null
   })
   afterAll(async () => {
     await closeBrowser()
+    await plain?.close()
+    await shipped?.close()
     await accounts?.close()
   })
 
-  const open = async (options: TestServerOptions = {}, key?: string): Promise<Page> => {
+  const open = async (how?: StudioPageOptions): Promise<Page> => {
+    studio = await openStudio(plain.url, how)
+    return studio.page
+  }
+  const openOwn = async (options: TestServerOptions): Promise<Page> => {
     server = await startTestServer(options)
-    studio = await openStudio(server.url, key === undefined ? {} : { key })
+    studio = await openStudio(server.url)
     return studio.page
   }
   const write = (page: Page, text: string) => page.getByLabel('Your question').fill(text)
@@ -40,21 +60,22 @@ describe.skipIf(CHROMIUM === null)('when something fails, the Studio', () => {
     await page.keyboard.press('Enter')
   }
 
-  /** The page of a server with the shipped model. @returns a function that kills the model's process. */
-  async function openMortal(): Promise<{ page: Page; kill(): void }> {
-    let engine: (Engine & { readonly pid?: number }) | undefined
-    const page = await open({
+  /** The page of the server with the shipped model, whose process `kill` kills; it starts again. */
+  async function openShipped(): Promise<Page> {
+    shipped ??= await startTestServer({
       environment: { LOOKOUT_MODEL_CARD: shippedCard() },
       startEngine: async (card, options) => {
         engine = await startEngine(card, options)
         return engine
       },
     })
-    return { page, kill: () => process.kill(engine!.pid!, 'SIGKILL') }
+    studio = await openStudio(shipped.url)
+    return studio.page
   }
+  const kill = () => process.kill(engine!.pid!, 'SIGKILL')
 
   test('keeps what had arrived when the engine dies, and goes on when it is back', async () => {
-    const { page, kill } = await openMortal()
+    const page = await openShipped()
     // A reply that takes longer than the test: the model has to write what the pattern wants.
     await page.route('**/v1/chat/completions', (route) => {
       const body = route.request().postDataJSON() as object
@@ -76,7 +97,7 @@ describe.skipIf(CHROMIUM === null)('when something fails, the Studio', () => {
   })
 
   test('keeps the answers of a multilook when the engine dies, and asks only for the others', async () => {
-    const { page, kill } = await openMortal()
+    const page = await openShipped()
     await page.getByRole('button', { name: 'Six shapes' }).click()
     await page.getByRole('button', { name: 'Multilook' }).click()
     // The first question is answered at once; the others take longer than it takes to kill the engine.
@@ -96,6 +117,8 @@ describe.skipIf(CHROMIUM === null)('when something fails, the Studio', () => {
     expect(answered).toBeGreaterThan(0)
     expect(answered).toBeLessThan(16)
     const first = await page.locator('.question-row').first().locator('.reply-text').allInnerTexts()
+    // One answer each is enough to see that they come.
+    await page.getByLabel('Answers to each question').selectOption('1')
     const asked = page.waitForRequest('**/multilook')
     await page.getByRole('button', { name: 'Ask them again' }).click()
     const { prompts } = (await asked).postDataJSON() as { prompts: string[] }
@@ -107,7 +130,7 @@ describe.skipIf(CHROMIUM === null)('when something fails, the Studio', () => {
   })
 
   test('keeps what had arrived of a structured answer when the engine dies, and asks for it again', async () => {
-    const { page, kill } = await openMortal()
+    const page = await openShipped()
     await page.getByRole('button', { name: 'Structure' }).click()
     await page.getByRole('radio', { name: 'Regex' }).click()
     await page.getByLabel('Regular expression').fill('[ab]{6000}')
@@ -133,12 +156,12 @@ describe.skipIf(CHROMIUM === null)('when something fails, the Studio', () => {
 
   test('asks for another key when its own is revoked, and goes on with it', async () => {
     const { organisation, key, keyId } = await accounts.organisation()
-    const page = await open({}, key)
+    const page = await open({ key })
     await ask(page, 'Hi')
     await page.getByText('Hello there.').waitFor()
     await accounts.accounts.revokeKey(keyId)
     // Servers know of it within seconds.
-    const status = async () => (await server.get('/v1/models', { authorization: `Bearer ${key}` })).status
+    const status = async () => (await plain.get('/v1/models', { authorization: `Bearer ${key}` })).status
     await expect.poll(status).toBe(401)
     await ask(page, 'And now?')
     await page.getByText('The server does not accept this key. It may have been revoked.').waitFor()
@@ -160,7 +183,7 @@ describe.skipIf(CHROMIUM === null)('when something fails, the Studio', () => {
       texts: ['There is room.'],
       refusal: () => (isFull ? modelOverloaded('The queue is full.', 2) : undefined),
     }
-    const page = await open({ engine })
+    const page = await openOwn({ engine })
     await ask(page, 'Hi')
     await page.getByText(/The server is busy. Trying again in [12] second/).waitFor()
     isFull = false
@@ -169,7 +192,7 @@ describe.skipIf(CHROMIUM === null)('when something fails, the Studio', () => {
   })
 
   test('waits at a rate limit until that is cancelled', async () => {
-    const page = await open({ environment: { LOOKOUT_RATE_LIMITS: 'chat=1' } })
+    const page = await openOwn({ environment: { LOOKOUT_RATE_LIMITS: 'chat=1' } })
     // Counting the draft's tokens would be the one request.
     await page.route('**/input_tokens', (route) => route.abort())
     await ask(page, 'One')
@@ -185,9 +208,9 @@ describe.skipIf(CHROMIUM === null)('when something fails, the Studio', () => {
 
   test('waits for a server that is away, and goes on when it is back', async () => {
     const environment = { LOOKOUT_PORT: String(await freePort()) }
-    const page = await open({ environment })
+    const page = await openOwn({ environment })
     await page.getByRole('combobox', { name: 'Model' }).waitFor()
-    await server.close()
+    await server!.close()
     await ask(page, 'Are you there?')
     await page.getByText('Lookout does not answer.').waitFor()
     await page.getByText('The server does not answer. This continues as soon as it is back.').waitFor()
@@ -217,7 +240,7 @@ describe.skipIf(CHROMIUM === null)('when something fails, the Studio', () => {
   })
 
   test('refuses a key that no request could carry, linked or typed, and takes it without marks of no width', async () => {
-    const page = await open({}, encodeURIComponent('lk-…abcd'))
+    const page = await open({ key: encodeURIComponent('lk-…abcd') })
     const problem = page.getByRole('dialog').getByRole('alert')
     await expect.poll(() => problem.innerText()).toBe('A key cannot contain “…”. Copy the whole key again.')
     await page.getByLabel('API key').fill('lk-abcd efgh')
@@ -232,21 +255,21 @@ describe.skipIf(CHROMIUM === null)('when something fails, the Studio', () => {
   })
 
   test('asks for a key until it has one, and takes that of a link that is opened in the same tab', async () => {
-    const page = await open({}, '')
+    const page = await open({ key: '' })
     const dialog = page.getByRole('dialog', { name: 'Which key should this page use?' })
     await dialog.waitFor()
     // Chromium closes a dialog at the second, prevented or not.
     for (let count = 0; count < 3; count++) await page.keyboard.press('Escape')
     await expect.poll(() => dialog.isVisible()).toBe(true)
-    await page.goto(`${server.url}/studio#key=${KEY}`)
+    await page.goto(`${plain.url}/studio#key=${KEY}`)
     await dialog.waitFor({ state: 'detached' })
     await page.getByRole('combobox', { name: 'Model' }).waitFor()
-    expect(page.url()).toBe(`${server.url}/studio`)
+    expect(page.url()).toBe(`${plain.url}/studio`)
     expect(studio.errors).toEqual([])
   })
 
   test('works where the browser keeps nothing for it', async () => {
-    const page = await open()
+    const page = await open({ isAlone: true })
     // Browsers within apps have null; plain HTTP from another machine has no locks.
     await page.addInitScript(`for (const name of ['localStorage', 'indexedDB', 'BroadcastChannel']) {
       const get = () => { throw new DOMException('Access is denied for this document.', 'SecurityError') }
@@ -254,7 +277,7 @@ describe.skipIf(CHROMIUM === null)('when something fails, the Studio', () => {
     }
     Object.defineProperty(window, 'sessionStorage', { value: null })
     Object.defineProperty(navigator, 'locks', { value: undefined })`)
-    await page.goto(`${server.url}/studio?blocked#key=${KEY}`)
+    await page.goto(`${plain.url}/studio?blocked#key=${KEY}`)
     await page.getByText('The browser cannot save this session').waitFor()
     await ask(page, 'Hi')
     await page.getByText('Hello there.').waitFor()
@@ -281,7 +304,7 @@ describe.skipIf(CHROMIUM === null)('when something fails, the Studio', () => {
   })
 
   test('names the one of 14 pictures that is damaged, in every mode, and asks without it', async () => {
-    const page = await open({ environment: { LOOKOUT_MODEL_CARD: shippedCard() } })
+    const page = await openShipped()
     const picture = await readFile('docs/pictures/coffee.jpg')
     const files = Array.from({ length: 14 }, (_, index) => ({
       name: `coffee-${index + 1}.jpg`,
@@ -331,7 +354,7 @@ describe.skipIf(CHROMIUM === null)('when something fails, the Studio', () => {
   })
 
   test('leaves out the earlier turns when they are too much for the model', async () => {
-    const page = await open({ engine: new FakeEngine({ contextTokens: 2048 }) })
+    const page = await openOwn({ engine: new FakeEngine({ contextTokens: 2048 }) })
     await ask(page, 'word '.repeat(250))
     await page.getByText('Hello there.').waitFor()
     await ask(page, 'other '.repeat(250))

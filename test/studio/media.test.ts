@@ -16,8 +16,9 @@ import {
   prepareStudio,
   type StudioPage,
   scriptErrors,
-  violationsOf,
+  violationsInBothThemes,
 } from '../support/browser.ts'
+import { paddedPng } from '../support/padded-png.ts'
 import { makePdf } from '../support/pdf.ts'
 import { KEY, type TestServer } from '../support/server.ts'
 import { startShippedServer } from '../support/shipped-model.ts'
@@ -279,12 +280,10 @@ describe.skipIf(CHROMIUM === null)('media in the Studio', () => {
   test('a large file is sent again where the server has lost it, or named where it has changed', async () => {
     studio = await openStudio(server.url)
     const { page } = studio
-    const path = join(folder, 'noise.png')
-    const noise = { type: 'gaussian', mean: 128, sigma: 60 } as const
-    const picture = sharp({ create: { width: 2600, height: 2000, channels: 3, background: '#808080', noise } })
-    await picture.png({ compressionLevel: 0 }).toFile(path)
+    const path = join(folder, 'large.png')
+    await writeFile(path, await paddedPng(15 * 2 ** 20))
     await page.getByLabel('Files', { exact: true }).setInputFiles(path)
-    await page.getByRole('group', { name: /^noise.png/ }).waitFor()
+    await page.getByRole('group', { name: /^large.png/ }).waitFor()
     const ids: string[] = []
     page.on('request', (request) => {
       const id = /"file_id":"([^"]+)"/.exec(request.postData() ?? '')?.[1]
@@ -307,7 +306,7 @@ describe.skipIf(CHROMIUM === null)('media in the Studio', () => {
     await writeFile(path, 'no picture')
     await page.getByLabel('Your question').fill('Is it still there?')
     await page.getByLabel('Your question').press('Enter')
-    await page.getByText('noise.png has been changed or removed on the disk: add it again.').waitFor()
+    await page.getByText('large.png has been changed or removed on the disk: add it again.').waitFor()
     await page.getByRole('button', { name: 'Go on without it' }).click()
     await answers.nth(2).waitFor()
     expect(scriptErrors(studio)).toEqual([])
@@ -357,14 +356,14 @@ describe.skipIf(CHROMIUM === null)('media in the Studio', () => {
   })
 
   test('a camera takes a picture; without permission the page says what to do', async () => {
-    studio = await openStudio(server.url, { permissions: ['camera'] })
+    studio = await openStudio(server.url, { permissions: ['camera'], hasCamera: true })
     await studio.page.getByRole('button', { name: 'Use the camera' }).click()
     await studio.page.getByRole('dialog').getByRole('button', { name: 'Take a picture' }).click()
     await studio.page.getByRole('group', { name: /^camera-\d+\.jpg, \d+ by \d+ pixels/ }).waitFor()
     expect(studio.errors).toEqual([])
     await studio.close()
 
-    studio = await openStudio(server.url)
+    studio = await openStudio(server.url, { hasCamera: true })
     await studio.page.getByRole('button', { name: 'Use the camera' }).click()
     expect(await studio.page.getByRole('alert').innerText()).toContain('Allow it in the address bar')
     await studio.page.keyboard.press('Escape')
@@ -372,19 +371,19 @@ describe.skipIf(CHROMIUM === null)('media in the Studio', () => {
     expect(studio.errors).toEqual([])
   })
 
-  test.each([
-    ['light', 1360],
-    ['dark', 390],
-  ] as const)('is accessible, in %s and %d pixels wide', async (colorScheme, width) => {
-    studio = await openStudio(server.url, { colorScheme, width })
+  test('is accessible, on a desk and on a phone', async () => {
+    studio = await openStudio(server.url)
     const { page, errors } = studio
     await page.getByRole('button', { name: 'Moving shapes' }).click()
     await page.getByRole('button', { name: 'What happens?' }).click()
     await page.getByText(/\d+ \+ \d+ tokens/).waitFor()
-    expect(await violationsOf(page)).toEqual([])
-    expect(await page.evaluate<number>('document.documentElement.scrollWidth')).toBeLessThanOrEqual(width)
+    expect(await violationsInBothThemes(page, { isNarrow: true })).toEqual([])
+    for (const width of [1360, 390]) {
+      await page.setViewportSize({ width, height: 820 })
+      expect(await page.evaluate<number>('document.documentElement.scrollWidth')).toBeLessThanOrEqual(width)
+    }
     await page.getByRole('button', { name: 'From URL' }).click()
-    expect(await violationsOf(page)).toEqual([])
+    expect(await violationsInBothThemes(page)).toEqual([])
     expect(errors).toEqual([])
   })
 })

@@ -116,7 +116,7 @@ describe.skipIf(CHROMIUM === null)("the Studio's view of the server", () => {
     studio = await openStudio(server.url)
     const { page } = studio
     await page.route(path, async (route) => {
-      const response = await route.fetch()
+      const response = await route.fetch({ timeout: 0 })
       await route.fulfill({ response, json: change((await response.json()) as Body) })
     })
     await page.reload()
@@ -408,7 +408,7 @@ describe.skipIf(CHROMIUM === null)("the Studio's view of the server", () => {
   })
 
   test('the load is drawn while somebody looks, and asked for only then', async () => {
-    const page = await open()
+    const page = await open({ isAlone: true })
     await page.getByRole('tab', { name: 'Load' }).click()
     const chart = page.getByRole('img', { name: /^Tokens per second in the last minutes: now 0/ })
     await chart.waitFor()

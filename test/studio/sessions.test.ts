@@ -291,7 +291,7 @@ describe.skipIf(CHROMIUM === null)('sessions of the Studio', () => {
   })
 
   test('when the storage is full, nothing is lost, and the session goes to a file', async () => {
-    studio = await openStudio(server.url)
+    studio = await openStudio(server.url, { isAlone: true })
     const { page } = studio
     const devtools = await page.context().newCDPSession(page)
     await devtools.send('Storage.overrideQuotaForOrigin', { origin: server.url, quotaSize: 1 })

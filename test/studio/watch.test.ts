@@ -77,7 +77,10 @@ describe.skipIf(CHROMIUM === null)('watches in the Studio', () => {
     const buffer = await makeVideo({ format: 'webm', frames, times: [0, 60_000, 119_900], interval: 1 })
     video = { name: 'door.webm', mimeType: 'video/webm', buffer }
   })
-  afterEach(() => studio?.close())
+  afterEach(async () => {
+    await studio?.close()
+    await endWatches()
+  })
   afterAll(async () => {
     await closeBrowser()
     await database?.close()
@@ -127,6 +130,12 @@ describe.skipIf(CHROMIUM === null)('watches in the Studio', () => {
     const response = await ask('', { method: 'POST', body: JSON.stringify(body) })
     expect(response.status).toBe(201)
     return (await jsonOf<{ id: string }>(response)).id
+  }
+
+  /** Those of the key: looks at a camera would take time from the tests that follow. */
+  async function endWatches(): Promise<void> {
+    const { data = [] } = await jsonOf<{ data?: { id: string }[] }>(await ask(''))
+    for (const { id } of data) expect((await ask(`/${id}`, { method: 'DELETE' })).status).toBe(200)
   }
 
   /** Pushes a picture until it is looked at. */
@@ -303,7 +312,7 @@ describe.skipIf(CHROMIUM === null)('watches in the Studio', () => {
   test('looks that were on another server are asked for again after a while', async () => {
     key = (await newKey(database)).key
     await look(await made('Gate'), true)
-    studio = await openStudio(server.url, { key })
+    studio = await openStudio(server.url, { key, isAlone: true })
     page = studio.page
     await page.clock.install()
     const asked: boolean[] = []
@@ -321,7 +330,7 @@ describe.skipIf(CHROMIUM === null)('watches in the Studio', () => {
   })
 
   test('the camera is looked through until the page is left', async () => {
-    await open({ permissions: ['camera'], width: 390, height: 844 })
+    await open({ permissions: ['camera'], hasCamera: true, width: 390, height: 844 })
     let frames = 0
     page.on('request', (request) => {
       if (request.url().includes('/frames')) frames++
@@ -400,6 +409,7 @@ describe.skipIf(CHROMIUM === null)('watches in the Studio', () => {
     expect(scriptErrors(studio)).toEqual([])
 
     await studio.close()
+    await endWatches()
     await open()
     // Addresses are for administrators.
     const choices = page.getByLabel('Frames come from').locator('option')

@@ -14,7 +14,7 @@ export interface RecordedAnswer {
 export async function recordAnswers(page: Page, path: string): Promise<readonly RecordedAnswer[]> {
   const recorded: RecordedAnswer[] = []
   await page.route(`**${path}`, async (route) => {
-    const response = await route.fetch()
+    const response = await route.fetch({ timeout: 0 })
     const text = await response.text()
     const events = text.split('\n\n').filter((event) => event.startsWith('data: {'))
     recorded.push({

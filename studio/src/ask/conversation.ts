@@ -9,7 +9,7 @@ import { newId } from '../new-id.ts'
 import { type AnswerOptions, answerFields } from '../server/answer-options.ts'
 import { model } from '../server/connection.ts'
 import type { MediaAtFault } from '../server/failure.ts'
-import { loadModels } from '../server/load-models.ts'
+import { knownModel } from '../server/load-models.ts'
 import type { Message, Part } from '../server/wire.ts'
 import { continueAsNew, goBackTo } from '../session/sessions.ts'
 import type { AnnotationFormat } from '../widgets/fields/formats.ts'
@@ -149,8 +149,7 @@ async function replaceFrom(turn: Turn, question: string, media: readonly Attachm
 
 /** Sends a turn, for the first time or again. */
 export async function send({ id }: Turn): Promise<void> {
-  // A quick first question.
-  if (model.value === null) await loadModels()
+  await knownModel()
   turns.value = turns.value.map((one, index) => {
     if (one.id !== id) return one
     // Since it was made, other turns may go with it. The places of their replies stay on the media that they were given.

@@ -5,8 +5,8 @@ import { attachments } from '../media/attachments.ts'
 import { carrying } from '../media/known-media.ts'
 import type { LookFacts } from '../multilook/look-facts.ts'
 import { callJson } from '../server/call.ts'
-import { model } from '../server/connection.ts'
 import { type Failure, isAbort, toFailure } from '../server/failure.ts'
+import { knownModel } from '../server/load-models.ts'
 import { type Wait, withPatience } from '../server/patience.ts'
 import { type Decided, placesOf, toAnswer } from './answer.ts'
 import { questions, type TypedQuestion, toBody } from './questions.ts'
@@ -80,11 +80,11 @@ export async function decideAll(): Promise<void> {
   const own = new AbortController()
   abort = own
   const media = attachments.value
-  const asker = model.value?.id ?? ''
   isDeciding.value = true
   failure.value = null
   fault.value = null
   try {
+    const asker = (await knownModel(own.signal))?.id ?? ''
     const onWait = (now: Wait | null) => {
       wait.value = now
     }

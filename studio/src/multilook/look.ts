@@ -6,8 +6,8 @@ import { attachments } from '../media/attachments.ts'
 import type { Question } from '../questions/question-store.ts'
 import { answerFields } from '../server/answer-options.ts'
 import { callEvents } from '../server/call.ts'
-import { model } from '../server/connection.ts'
 import { type Failure, failureInStream, isAbort, toFailure } from '../server/failure.ts'
+import { knownModel } from '../server/load-models.ts'
 import { type Wait, withPatience } from '../server/patience.ts'
 import type { Message, Part } from '../server/wire.ts'
 import type { LookFacts } from './look-facts.ts'
@@ -104,8 +104,7 @@ async function look(chosen: readonly Question[], isWhole: boolean): Promise<void
   const own = new AbortController()
   abort = own
   const sent = attachments.value.map(({ id }) => id)
-  const asker = model.value?.id ?? ''
-  const asking = chosen.map(({ text }) => new Row(text.trim(), lookOptions.value.n, sent, asker))
+  const asking = chosen.map(({ text }) => new Row(text.trim(), lookOptions.value.n, sent, null))
   const before = { rows: rows.value, facts: facts.value, picked: picked.value }
   const started = chosen.map(({ id }, index) => [id, asking[index]!] as const)
   rows.value = new Map(isWhole ? started : [...rows.value, ...started])
@@ -119,6 +118,8 @@ async function look(chosen: readonly Question[], isWhole: boolean): Promise<void
     const onWait = (now: Wait | null) => {
       wait.value = now
     }
+    const asker = (await knownModel(own.signal))?.id ?? ''
+    for (const row of asking) row.model = asker
     const taken = await withUploads(
       () =>
         bodyOf(

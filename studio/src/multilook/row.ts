@@ -32,7 +32,8 @@ export class Row {
   readonly question: string
   /** The ids of all media of the request, in order: what `asset_idx` counts. */
   readonly sent: readonly string[]
-  readonly model: string | null
+  /** Null until it is known which. */
+  model: string | null
   readonly status = signal<RowStatus>('waiting')
   readonly answers = signal<readonly Answer[]>([])
   /** Tokens of all its completions. */

@@ -1,6 +1,6 @@
 import { signal } from '@preact/signals'
 import { callJson } from './call.ts'
-import { models } from './connection.ts'
+import { model, models } from './connection.ts'
 import { type Failure, isAbort, toFailure } from './failure.ts'
 import { withPatience } from './patience.ts'
 import type { Model } from './wire.ts'
@@ -19,6 +19,17 @@ export async function loadModels(): Promise<void> {
     awaited = latest
     await awaited
   }
+}
+
+/**
+ * The chosen model, to ask it: a first question may be quicker than the list of models, which is awaited then.
+ * @returns null where the server has not told of any
+ * @throws DOMException `AbortError` when aborted meanwhile
+ */
+export async function knownModel(signal?: AbortSignal): Promise<Model | null> {
+  if (model.value === null) await loadModels()
+  signal?.throwIfAborted()
+  return model.value
 }
 
 async function load(): Promise<void> {

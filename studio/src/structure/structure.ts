@@ -3,7 +3,7 @@ import { Reply } from '../chat/reply.ts'
 import { toParts } from '../media/attachment.ts'
 import { attachments } from '../media/attachments.ts'
 import { type AnswerOptions, answerFields } from '../server/answer-options.ts'
-import { model } from '../server/connection.ts'
+import { knownModel } from '../server/load-models.ts'
 import type { Part } from '../server/wire.ts'
 import type { UndoStep } from '../widgets/notices/undo-notice.tsx'
 import { type Fault, faultOfJson, faultOfPattern, faultOfSchema } from './fault.ts'
@@ -92,7 +92,7 @@ export async function askStructured(): Promise<void> {
 async function bodyOf({ kind: form, text, question: asks }: Omit<AskedStructure, 'reply'>): Promise<object> {
   const parts: Part[] = await toParts(attachments.value)
   return {
-    model: model.value?.id ?? '',
+    model: (await knownModel())?.id ?? '',
     messages: [{ role: 'user', content: [...parts, { type: 'text', text: asks }] }],
     ...(form === 'regex'
       ? { regex: text }

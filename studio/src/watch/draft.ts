@@ -1,7 +1,7 @@
 import { computed, signal } from '@preact/signals'
 import { type Question, QuestionStore } from '../questions/question-store.ts'
-import { model } from '../server/connection.ts'
 import { type Failure, isAbort, toFailure } from '../server/failure.ts'
+import { knownModel } from '../server/load-models.ts'
 import { type Wait, withPatience } from '../server/patience.ts'
 import { PUSHED, recordBody, source, sourceBody } from './source/camera-draft.ts'
 import { createWatch } from './watches.ts'
@@ -105,7 +105,10 @@ export function createExample(): Promise<boolean> {
   return register(body, [])
 }
 
-/** @param asking the questions of the draft in the body */
+/**
+ * @param body without the model
+ * @param asking the questions of the draft in it
+ */
 async function register(body: object, asking: readonly DraftQuestion[]): Promise<boolean> {
   if (isCreating.value) return false
   const own = new AbortController()
@@ -113,10 +116,12 @@ async function register(body: object, asking: readonly DraftQuestion[]): Promise
   isCreating.value = true
   failure.value = null
   sent.value = asking
+  // The request drawer shows no password.
+  const isNoted = source.value.password === ''
   try {
+    const model = (await knownModel(own.signal))?.id ?? ''
     await withPatience(
-      // The request drawer shows no password.
-      () => createWatch(body, source.value.password === '', own.signal),
+      () => createWatch({ model, ...body }, isNoted, own.signal),
       (now) => {
         wait.value = now
       },
@@ -143,7 +148,6 @@ export function clearDraft(): void {
 
 function bodyOf(asking: readonly DraftQuestion[]): object {
   return {
-    model: model.value?.id ?? '',
     name: name.value.trim() || null,
     source: sourceBody(source.value),
     record: recordBody(source.value),
