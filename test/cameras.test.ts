@@ -24,18 +24,25 @@ import { readClip } from './support/read-clip.ts'
 import { describe as describeVideo, RtspCamera } from './support/rtsp-camera.ts'
 import { FINGERPRINT, SecureCamera } from './support/secure-camera.ts'
 import { errorOf, jsonOf, startTestServer, type TestServer } from './support/server.ts'
-import { LAMP, newKey, WATCH, WatchClient, type WatchEvent } from './support/watch-client.ts'
+import { LAMP, newKey, WATCH, type Watch, WatchClient, type WatchEvent } from './support/watch-client.ts'
 
 let server: TestServer
 let card: TemporaryCard
 let database: Database
 let video: CameraVideo
 let small: CameraVideo
+/** A video for each codec whose frames differ, in which segments are cut. */
+let shaded: Readonly<Record<CameraVideo['codec'], CameraVideo>>
 let pictures: readonly Buffer[]
 /** Cameras of the configuration. */
 let configured: RtspCamera
 let secured: SecureCamera
 let hall: HlsCamera
+/** Its watch holds the process of the organisation that most tests share, which takes long to start. */
+let standing: HttpCamera
+let shared: WatchClient
+/** A watch looks once, and then no more. */
+const STILL = { share: 1, at_least_every_seconds: 3600 }
 /** What names stand for. */
 const names = new Map<string, string>()
 beforeAll(async () => {
@@ -43,6 +50,11 @@ beforeAll(async () => {
   const blue = plainImage(320, 180, [30, 30, 220])
   video = encodeCameraVideo({ codec: 'h264', frames: [red, red, red, red, red, blue, blue, blue, blue, blue] })
   small = encodeCameraVideo({ codec: 'h264', frames: [plainImage(160, 120, [30, 220, 30])] })
+  const shades = Array.from({ length: 20 }, (_, i) => plainImage(320, 180, [220, i * 9, 30]))
+  shaded = {
+    h264: encodeCameraVideo({ codec: 'h264', frames: shades }),
+    h265: encodeCameraVideo({ codec: 'h265', frames: shades }),
+  }
   const picture = (background: string) =>
     sharp({ create: { width: 96, height: 54, channels: 3, background } })
       .jpeg()
@@ -51,12 +63,12 @@ beforeAll(async () => {
   configured = await RtspCamera.start(video, { login: { scheme: 'digest', username: 'look', password: 'out' } })
   secured = await SecureCamera.start(configured)
   hall = await HlsCamera.start(video)
+  standing = await HttpCamera.start(pictures)
   card = await changedCard(({ decision: _decision, ...card }) => card)
   server = await startTestServer({
     environment: {
       DATABASE_URL: '',
       LOOKOUT_WATCHES: '32',
-      LOOKOUT_METRICS_PORT: '0',
       LOOKOUT_MODEL_CARD: card.path,
       LOOKOUT_CAMERA_HOSTS: '127.0.0.1/32',
       LOOKOUT_SECRET: 'at least thirty-two characters of it',
@@ -70,7 +82,7 @@ beforeAll(async () => {
       ]),
       DOCK_PASSWORD: 'out',
     },
-    watches: { beatMs: 20, silenceMs: 1_000, lagMs: 500 },
+    watches: { beatMs: 100, silenceMs: 1_000, lagMs: 500 },
     cameras: {
       probeMs: 20_000,
       resolve: (name, _options, done) => {
@@ -82,6 +94,10 @@ beforeAll(async () => {
     },
   })
   database = await Database.open({ url: null, directory: `${server.directory}/database`, cacheDirectory: '' })
+  shared = await newClient()
+  const source = { type: 'jpeg', url: standing.url('/shot') }
+  const made = await shared.ask('POST', '', { ...WATCH, source, fps: 0.05, motion: STILL })
+  expect(made.status, await made.clone().text()).toBe(201)
 })
 afterAll(async () => {
   await database?.close()
@@ -89,6 +105,7 @@ afterAll(async () => {
   await configured?.[Symbol.asyncDispose]()
   await secured?.[Symbol.asyncDispose]()
   await hall?.[Symbol.asyncDispose]()
+  await standing?.[Symbol.asyncDispose]()
   await card?.remove()
 })
 beforeEach(() => answer(0.1))
@@ -101,9 +118,13 @@ function answer(yes: number) {
   }
 }
 
+/** A client of an organisation of its own, which has a process of its own for its cameras. */
 async function newClient(scopes: ('watch' | 'admin' | 'inference')[] = ['watch', 'admin', 'inference']) {
   return new WatchClient(server, (await newKey(database, { scopes })).key)
 }
+
+/** Waits for what the server is asked for. */
+const poll = <Value>(read: () => Value) => expect.poll(read, { interval: 100 })
 
 /** Ids of this process's children that speak to cameras. */
 function cameraProcesses(): number[] {
@@ -126,18 +147,12 @@ const told = async (client: WatchClient, id: string) =>
 /** When the camera was there, and when not. A busy machine may be late for looks, too. */
 const turns = async (client: WatchClient, id: string) =>
   (await told(client, id)).filter((one) => /^watch[.]o(n|ff)line/.test(one))
-const isRunning = (client: WatchClient, id: string) =>
-  expect.poll(async () => (await client.find(id)).status, { interval: 50 }).toBe('running')
+const isRunning = (client: WatchClient, id: string) => poll(async () => (await client.find(id)).status).toBe('running')
 const isOffline = (client: WatchClient, id: string, reason: string) =>
-  expect
-    .poll(
-      async () => {
-        const { status, reason } = await client.find(id)
-        return { status, reason }
-      },
-      { interval: 50 },
-    )
-    .toEqual({ status: 'offline', reason })
+  poll(async () => {
+    const { status, reason } = await client.find(id)
+    return { status, reason }
+  }).toEqual({ status: 'offline', reason })
 
 describe('a camera', () => {
   test('is looked at in a region, and what moves outside is no reason to look', async () => {
@@ -147,30 +162,30 @@ describe('a camera', () => {
     })
     const frames = [60, 60, 60, 60, 60, 200, 200, 200, 200, 200].map((left) => halves(left, 130))
     await using camera = await RtspCamera.start(encodeCameraVideo({ codec: 'h264', frames }))
-    const client = await newClient()
+    const client = shared
     const motion = { share: 0.2, at_least_every_seconds: 3600 }
     const watch = (left: number) =>
       client.made({ source: rtsp(camera.url), motion, region: { top: 0, left, bottom: 1, right: left + 0.5 } })
     const looksOf = async (id: string) =>
       (await client.find(id)).counts as { looks: number; dropped: { still: number } }
     const { id: right } = await watch(0.5)
-    await expect.poll(async () => (await looksOf(right))?.dropped.still, { interval: 50 }).toBeGreaterThan(20)
+    await poll(async () => (await looksOf(right))?.dropped.still).toBeGreaterThan(10)
     expect((await looksOf(right)).looks).toBe(1)
     const { image } = server.engine.readWorks.at(-1)!.prefix.find((part) => part.type === 'image')!
     expect(image.width / image.height).toBeLessThan(1)
     expect(image.data.every((value) => Math.abs(value - 130) < 16)).toBe(true)
     const { id: left } = await watch(0)
-    await expect.poll(async () => (await looksOf(left))?.looks, { interval: 50 }).toBeGreaterThan(2)
+    await poll(async () => (await looksOf(left))?.looks).toBeGreaterThan(2)
   })
 
   test('is looked at, and shows in events', async () => {
     await using camera = await RtspCamera.start(video)
-    const client = await newClient()
+    const client = shared
     const { id, source } = await client.made({ source: rtsp(camera.url) })
     expect(source).toEqual({ type: 'rtsp', url: camera.url })
     await isRunning(client, id)
     answer(0.9)
-    await expect.poll(() => lamp(client, id)).toEqual(['watch.event.started'])
+    await poll(() => lamp(client, id)).toEqual(['watch.event.started'])
     const [started] = await client.changes(id)
     expect(started!.data.frame).toMatchObject({ width: 320, height: 180, file_id: expect.stringMatching(/^file-/) })
     const frame = await client.ask('GET', `/${id}/frame`)
@@ -187,21 +202,22 @@ describe('a camera', () => {
 
   test.each(['mjpeg', 'jpeg'] as const)('may send pictures, as %s', async (type) => {
     await using camera = await HttpCamera.start(pictures, { closes: type === 'jpeg' })
-    const client = await newClient()
+    const client = shared
     answer(0.9)
     const { id } = await client.made({ source: { type, url: camera.url(type === 'jpeg' ? '/shot' : '/stream') } })
-    await expect.poll(() => lamp(client, id)).toEqual(['watch.event.started'])
-    // Between its connections too, which it may want for each picture.
-    for (let i = 0; i < 50; i++) expect((await client.ask('GET', `/${id}/frame`)).status).toBe(200)
+    await poll(() => lamp(client, id)).toEqual(['watch.event.started'])
+    // Between its connections too, of which it may want one for each picture.
+    for (const from = camera.pictures; camera.pictures < from + 3; )
+      expect((await client.ask('GET', `/${id}/frame`)).status).toBe(200)
   })
 
   test('has no gaps between key frames that are far apart', async () => {
-    const frames = Array.from({ length: 20 }, () => plainImage(320, 180, [220, 30, 30]))
-    await using camera = await RtspCamera.start(encodeCameraVideo({ codec: 'h264', frames, interval: 20 }))
-    const client = await newClient()
+    const frames = Array.from({ length: 15 }, () => plainImage(320, 180, [220, 30, 30]))
+    await using camera = await RtspCamera.start(encodeCameraVideo({ codec: 'h264', frames, interval: 15 }))
+    const client = shared
     const { id } = await client.made({ source: rtsp(camera.url), decode: 'key_frames' })
     const looks = async () => ((await client.find(id)).counts as { looks: number }).looks
-    await expect.poll(looks, { interval: 50 }).toBeGreaterThan(2)
+    await poll(looks).toBeGreaterThan(1)
     expect((await told(client, id)).filter((one) => one.startsWith('watch.gap'))).toEqual([])
   })
 
@@ -211,12 +227,12 @@ describe('a camera', () => {
     const whole = encodeCameraVideo({ codec: 'h264', frames, options })
     const behaviour = { sdp: describeVideo(whole), setsInSdpOnly: true }
     await using camera = await RtspCamera.start({ ...whole, units: whole.units.slice(1) }, behaviour)
-    const client = await newClient()
+    const client = shared
     const record = { before_seconds: 1, after_seconds: 1 }
     const { id } = await client.made({ source: rtsp(camera.url), record })
     await isRunning(client, id)
     answer(0.9)
-    await expect.poll(() => lamp(client, id)).toEqual(['watch.event.started', 'watch.event.clip'])
+    await poll(() => lamp(client, id)).toEqual(['watch.event.started', 'watch.event.clip'])
     const clip = await client.ask('GET', `/${id}/events/${(await client.changes(id))[0]!.data.seq}/clip`)
     expect((await readClip(Buffer.from(await clip.arrayBuffer()))).pictures).toBeGreaterThan(0)
   })
@@ -237,7 +253,7 @@ describe('a camera', () => {
     await expect.poll(() => configured.viewers).toBe(1)
     const { id: watched } = await client.made({ source: { type: 'camera', camera: 'hall' } })
     await isRunning(client, watched)
-    await expect.poll(list).toMatchObject([{ status: 'delivering' }, { status: 'delivering' }])
+    await poll(list).toMatchObject([{ status: 'delivering' }, { status: 'delivering' }])
     expect(JSON.stringify(await client.find(one.id))).not.toContain('127.0.0.1')
     const second = await startTestServer({
       environment: {
@@ -254,13 +270,13 @@ describe('a camera', () => {
     const there = new WatchClient(second, key)
     const elsewhere = async () => (await there.cameras()).data
     const hallIs = (status: string) => [{ name: 'hall', object: 'camera', status, reason: null, message: null }]
-    await expect.poll(elsewhere).toEqual(hallIs('delivering'))
+    await poll(elsewhere).toEqual(hallIs('delivering'))
     // Held elsewhere, where no frame has come yet.
     const isHall = eq(tables.watches.id, watched)
     await client.ask('POST', `/${watched}/pause`)
     const lease = async () =>
       (await database.use((queries) => queries.select().from(tables.watches).where(isHall)))[0]!.lease
-    await expect.poll(lease).toBeNull()
+    await poll(lease).toBeNull()
     const unseen = { lease: 'another', leasedUntil: new Date(Date.now() + 3_600_000), seenAt: null }
     await database.use((queries) => queries.update(tables.watches).set(unseen).where(isHall))
     expect(await elsewhere()).toEqual(hallIs('offline'))
@@ -272,32 +288,9 @@ describe('a camera', () => {
   })
 })
 
-test('cameras show in metrics, without their addresses', async () => {
-  await using camera = await RtspCamera.start(video)
-  const client = await newClient()
-  const { id } = await client.made({ source: rtsp(camera.url) })
-  await isRunning(client, id)
-  camera.behaviour.hangs = true
-  await isOffline(client, id, 'silent')
-  const text = await (await fetch(server.service.metricsUrl!)).text()
-  for (const line of [
-    'cameras{state="offline"}',
-    'camera_connections_total',
-    'camera_failures_total{reason="silent"}',
-    'camera_received_bytes_total',
-    'camera_frames_total',
-    'camera_decoded_frames_total',
-    'watch_events_total{type="watch.offline"}',
-  ]) {
-    const value = text.split('\n').find((one) => one.startsWith(`lookout_${line} `))
-    expect(Number(value?.split(' ').at(-1)), line).toBeGreaterThan(0)
-  }
-  expect(text).not.toContain('127.0.0.1')
-})
-
 describe('a client is told', () => {
   const refused = async (source: object, client?: WatchClient, query = '') => {
-    const response = await (client ?? (await newClient())).ask('POST', query, { ...WATCH, source })
+    const response = await (client ?? shared).ask('POST', query, { ...WATCH, source })
     return { status: response.status, ...(await errorOf(response)) }
   }
 
@@ -364,7 +357,7 @@ describe('a client is told', () => {
     // Stored with another secret.
     await client.ask('POST', `/${id}/pause`)
     await store({ ...JSON.parse(await row(id)).source, credentials: `sealed:${'A'.repeat(100)}` })
-    await expect.poll(async () => (await client.find(id)).status).toBe('paused')
+    await poll(async () => (await client.find(id)).status).toBe('paused')
     await client.ask('POST', `/${id}/resume`)
     await isOffline(client, id, 'unauthorized')
     expect((await client.find(id)).message).toMatch(/^LOOKOUT_SECRET is not the one/)
@@ -397,10 +390,10 @@ describe('a client is told', () => {
 describe('a camera may', () => {
   test('die, and come back: what went on goes on', async () => {
     const camera = await RtspCamera.start(video)
-    const client = await newClient()
+    const client = shared
     answer(0.9)
     const { id } = await client.made({ source: rtsp(camera.url) })
-    await expect.poll(() => lamp(client, id)).toEqual(['watch.event.started'])
+    await poll(() => lamp(client, id)).toEqual(['watch.event.started'])
     const { port } = camera
     await camera[Symbol.asyncDispose]()
     await isOffline(client, id, 'refused')
@@ -411,7 +404,7 @@ describe('a camera may', () => {
   })
 
   test('deliver nothing at first: the silence begins with the watch, and ends with the first frame', async () => {
-    const client = await newClient()
+    const client = shared
     const port = await freePort()
     const before = Date.now()
     const { id } = await client.made({ source: rtsp(`rtsp://127.0.0.1:${port}/`) })
@@ -434,18 +427,6 @@ describe('a camera may', () => {
     expect(Date.parse(to as string)).toBeGreaterThanOrEqual(after)
   })
 
-  test('hang, and send what it had to say at once', async () => {
-    await using camera = await RtspCamera.start(video)
-    const client = await newClient()
-    const { id } = await client.made({ source: rtsp(camera.url) })
-    await isRunning(client, id)
-    camera.behaviour.hangs = true
-    await isOffline(client, id, 'silent')
-    camera.behaviour.hangs = false
-    await isRunning(client, id)
-    expect((await turns(client, id)).slice(-2)).toEqual(['watch.offline silent', 'watch.online'])
-  })
-
   test('stand still, and send what it had to say at once: only the end is looked at', async () => {
     let sent = 0
     await using camera = await RtspCamera.start(video, {
@@ -455,10 +436,10 @@ describe('a camera may', () => {
         return unit * 9_000
       },
     })
-    const client = await newClient()
+    const client = shared
     const { id } = await client.made({ source: rtsp(camera.url), decode: 'all' })
     await isRunning(client, id)
-    const looks = client.stream(id, 40, '?looks=true')
+    const looks = client.stream(id, 20, '?looks=true')
     const from = Date.now()
     const first = sent
     camera.behaviour.hangs = true
@@ -475,21 +456,21 @@ describe('a camera may', () => {
 
   test('change its size', async () => {
     await using camera = await RtspCamera.start(video)
-    const client = await newClient()
+    const client = shared
     const { id } = await client.made({ source: rtsp(camera.url), decode: 'all' })
     await isRunning(client, id)
     camera.behaviour.video = small
     answer(0.9)
     const size = async () =>
       (await sharp(await (await client.ask('GET', `/${id}/frame`)).arrayBuffer()).metadata()).width
-    await expect.poll(size).toBe(160)
-    await expect.poll(() => lamp(client, id)).toEqual(['watch.event.started'])
+    await poll(size).toBe(160)
+    await poll(() => lamp(client, id)).toEqual(['watch.event.started'])
   })
 
   test('take another password', async () => {
     const login = { scheme: 'digest', username: 'a', password: 'old' } as const
     await using camera = await RtspCamera.start(video, { login: { ...login } })
-    const client = await newClient()
+    const client = shared
     const { id } = await client.made({ source: rtsp(camera.url, { username: 'a', password: 'new' }) })
     await isOffline(client, id, 'unauthorized')
     camera.behaviour.login!.password = 'new'
@@ -499,7 +480,7 @@ describe('a camera may', () => {
   test('send elsewhere, where no connection goes', async () => {
     await using inside = await RtspCamera.start(video)
     await using camera = await RtspCamera.start(video, { redirect: inside.url })
-    const client = await newClient()
+    const client = shared
     const { id } = await client.made({ source: rtsp(camera.url) })
     await isOffline(client, id, 'refused')
     expect(inside.requests).toEqual([])
@@ -516,7 +497,7 @@ describe('a camera may', () => {
   test('have a name that comes to stand for a forbidden address', async () => {
     await using camera = await RtspCamera.start(video)
     names.set('moves.example', '127.0.0.1')
-    const client = await newClient()
+    const client = shared
     const { id } = await client.made({ source: rtsp(`rtsp://moves.example:${camera.port}/live`) })
     await isRunning(client, id)
     names.set('moves.example', '10.0.0.1')
@@ -528,15 +509,16 @@ describe('a camera may', () => {
     await using camera = await RtspCamera.start(video)
     const client = await newClient()
     answer(0.9)
+    const others = cameraProcesses()
     const { id } = await client.made({ source: rtsp(camera.url) })
-    await expect.poll(() => lamp(client, id)).toEqual(['watch.event.started'])
+    await poll(() => lamp(client, id)).toEqual(['watch.event.started'])
     const before = cameraProcesses()
-    for (const pid of before) process.kill(pid, 'SIGKILL')
+    for (const pid of before) if (!others.includes(pid)) process.kill(pid, 'SIGKILL')
     await expect.poll(() => cameraProcesses().filter((pid) => !before.includes(pid)).length).toBeGreaterThan(0)
     await isRunning(client, id)
     const { counts } = await client.find(id)
     const looks = (counts as { looks: number }).looks
-    await expect.poll(async () => ((await client.find(id)).counts as { looks: number }).looks).toBeGreaterThan(looks)
+    await poll(async () => ((await client.find(id)).counts as { looks: number }).looks).toBeGreaterThan(looks)
     expect(await lamp(client, id)).toEqual(['watch.event.started'])
   })
 })
@@ -548,9 +530,9 @@ describe('a server with little patience', () => {
     hasty = await startTestServer({
       environment: {
         ...{ DATABASE_URL: '', LOOKOUT_WATCHES: '8', LOOKOUT_MODEL_CARD: card.path },
-        LOOKOUT_CAMERA_HOSTS: '127.0.0.1/32',
+        ...{ LOOKOUT_CAMERA_HOSTS: '127.0.0.1/32', LOOKOUT_METRICS_PORT: '0' },
       },
-      watches: { beatMs: 20, silenceMs: 1_000 },
+      watches: { beatMs: 100, silenceMs: 1_000 },
       cameras: {
         probeMs: 100,
         times: { silenceMs: 200, firstBackOffMs: 50, longestBackOffMs: 200, unauthorizedMs: 300 },
@@ -571,7 +553,7 @@ describe('a server with little patience', () => {
     await using camera = await RtspCamera.start({ ...video, units })
     const client = await hastyClient()
     const body = { ...WATCH, source: rtsp(camera.url) }
-    await expect.poll(async () => (await client.ask('POST', '?probe=true', body)).status, { interval: 50 }).toBe(201)
+    await poll(async () => (await client.ask('POST', '?probe=true', body)).status).toBe(201)
   })
 
   test('watches a camera that sends a picture a second', async () => {
@@ -579,13 +561,40 @@ describe('a server with little patience', () => {
     const client = await hastyClient()
     const { id } = await client.made({ source: rtsp(camera.url), fps: 1, decode: 'all' })
     const frames = async () => ((await client.find(id)).counts as { frames: number } | null)?.frames
-    await expect.poll(frames, { interval: 50 }).toBeGreaterThan(1)
+    await poll(frames).toBeGreaterThan(1)
+  })
+
+  test('watches a camera that hangs, which metrics show without its address, and that goes on', async () => {
+    await using camera = await RtspCamera.start(video)
+    const client = await hastyClient()
+    const { id } = await client.made({ source: rtsp(camera.url) })
+    await isRunning(client, id)
+    camera.behaviour.hangs = true
+    await isOffline(client, id, 'silent')
+    const text = await (await fetch(hasty.service.metricsUrl!)).text()
+    for (const line of [
+      'cameras{state="offline"}',
+      'camera_connections_total',
+      'camera_failures_total{reason="silent"}',
+      'camera_received_bytes_total',
+      'camera_frames_total',
+      'camera_decoded_frames_total',
+      'watch_events_total{type="watch.offline"}',
+    ]) {
+      const value = text.split('\n').find((one) => one.startsWith(`lookout_${line} `))
+      expect(Number(value?.split(' ').at(-1)), line).toBeGreaterThan(0)
+    }
+    expect(text).not.toContain('127.0.0.1')
+    camera.behaviour.hangs = false
+    await isRunning(client, id)
+    // A busy machine may hold the video up for a second, which is silence here.
+    await poll(async () => (await turns(client, id)).slice(-2)).toEqual(['watch.offline silent', 'watch.online'])
   })
 
   test('watches a camera that sends its first picture twice, and the next one after two seconds', async () => {
     await using camera = await HttpCamera.start(pictures, { fps: 0.5, startsTwice: true })
     await (await hastyClient()).made({ source: { type: 'mjpeg', url: camera.url('/stream') }, fps: 0.2 })
-    await expect.poll(() => camera.longest, { interval: 50 }).toBeGreaterThan(3)
+    await poll(() => camera.longest).toBeGreaterThan(3)
   })
 })
 
@@ -597,9 +606,13 @@ describe('over TLS', () => {
     await using plain = await RtspCamera.start(video, { login: { scheme: 'basic', username: 'a', password: 'b' } })
     await using stream = await SecureCamera.start(plain)
     await using shots = await SecureCamera.start({ url: http.url('/shot') })
-    const client = await newClient()
-    for (const source of [rtsp(stream.url, { username: 'a', password: 'b' }), { type: 'jpeg', url: shots.url }]) {
-      for (const certificate of [undefined, other]) {
+    const client = shared
+    const short = FINGERPRINT.replaceAll(':', '').replace('sha256', 'sha256:').toLowerCase()
+    for (const [source, refused, trusted] of [
+      [rtsp(stream.url, { username: 'a', password: 'b' }), [undefined, other], [FINGERPRINT]],
+      [{ type: 'jpeg', url: shots.url }, [other], ['any', short]],
+    ] as const) {
+      for (const certificate of refused) {
         const response = await client.ask('POST', '?probe=true', { ...WATCH, source: { ...source, certificate } })
         const { code, message } = await errorOf(response)
         expect([response.status, code, message]).toEqual([
@@ -608,8 +621,7 @@ describe('over TLS', () => {
         ])
       }
       expect([plain.requests, http.authorizations]).toEqual([[], []])
-      const short = FINGERPRINT.replaceAll(':', '').replace('sha256', 'sha256:').toLowerCase()
-      for (const certificate of ['any', FINGERPRINT, short]) {
+      for (const certificate of trusted) {
         const made = await client.made({ source: { ...source, certificate } })
         expect(made.source).toEqual({ type: source.type, url: source.url, certificate })
         await isRunning(client, made.id)
@@ -625,7 +637,7 @@ describe('over TLS', () => {
   })
 
   test('what is no certificate is refused', async () => {
-    const client = await newClient()
+    const client = shared
     const refused = async (source: object) => errorOf(await client.ask('POST', '', { ...WATCH, source }))
     for (const certificate of ['', 'all', 'sha256:00', `md5:${'0'.repeat(64)}`])
       expect(await refused(rtsp('rtsps://127.0.0.1/live', { certificate }))).toMatchObject({
@@ -649,14 +661,15 @@ describe('over TLS', () => {
     const silent = createServer((socket) => void socket.on('error', () => {})).listen(0, '127.0.0.1')
     onTestFinished(() => void silent.close())
     await Promise.all([once(garbage, 'listening'), once(silent, 'listening')])
-    const client = await newClient()
+    const client = shared
     const { id } = await client.made({ source: rtsp(stream.url, { certificate: 'any' }) })
     await isRunning(client, id)
     const before = cameraProcesses()
     const at = (server: Server) => rtsp(`rtsps://127.0.0.1:${(server.address() as AddressInfo).port}/`)
+    const quiet = [at(silent), rtsp(good.url.replace('rtsp', 'rtsps'))]
+    const ids = await Promise.all(quiet.map(async (source) => (await client.made({ source })).id))
     await isOffline(client, (await client.made({ source: at(garbage) })).id, 'unreachable')
-    await isOffline(client, (await client.made({ source: at(silent) })).id, 'silent')
-    await isOffline(client, (await client.made({ source: rtsp(good.url.replace('rtsp', 'rtsps')) })).id, 'silent')
+    for (const id of ids) await isOffline(client, id, 'silent')
     expect(cameraProcesses()).toEqual(before)
     // A busy machine may hold the video up for a second, which is silence here.
     expect((await turns(client, id)).filter((one) => !/ silent$|[.]online$/.test(one))).toEqual([])
@@ -666,28 +679,20 @@ describe('over TLS', () => {
 
 describe('over HLS', () => {
   const hls = (url: string, login = {}) => ({ type: 'hls', url, ...login })
-  const long = (codec: 'h264' | 'h265') =>
-    encodeCameraVideo({
-      codec,
-      frames: Array.from({ length: 20 }, (_, i) => plainImage(320, 180, [220, i * 9, 30])),
-    })
-
   test.each([
-    ['mpegts', 'h264', false],
-    ['fmp4', 'h264', true],
-    ['mpegts', 'h265', true],
+    ['mpegts', 'h264', true],
     ['fmp4', 'h265', false],
   ] as const)('%s of %s is watched as it goes, and has clips', async (format, codec, closes) => {
-    await using camera = await HlsCamera.start(long(codec), format, { closes })
+    await using camera = await HlsCamera.start(shaded[codec], format, { closes })
     await using secure = await SecureCamera.start(camera)
-    const client = await newClient()
+    const client = shared
     const { id } = await client.made({
       source: hls(secure.url, { certificate: FINGERPRINT }),
       ...{ decode: 'all', record: { before_seconds: 1, after_seconds: 1 } },
     })
     await isRunning(client, id)
     answer(0.9)
-    await expect.poll(() => lamp(client, id)).toEqual(['watch.event.started', 'watch.event.clip'])
+    await poll(() => lamp(client, id)).toEqual(['watch.event.started', 'watch.event.clip'])
     const clip = await client.ask('GET', `/${id}/events/${(await client.changes(id))[0]!.data.seq}/clip`)
     const read = await readClip(Buffer.from(await clip.arrayBuffer()))
     expect(read).toMatchObject({ codec, width: 320, height: 180, pictures: read.packets.length })
@@ -697,21 +702,21 @@ describe('over HLS', () => {
   })
 
   test('a segment that is missing is left out, and the end of the list is told', async () => {
-    await using camera = await HlsCamera.start(long('h264'), 'mpegts', { misses: (sequence) => sequence % 3 === 0 })
-    const client = await newClient()
+    await using camera = await HlsCamera.start(shaded.h264, 'mpegts', { misses: (sequence) => sequence % 3 === 0 })
+    const client = shared
     const { id } = await client.made({ source: hls(camera.url) })
     await isRunning(client, id)
     const frames = async () => ((await client.find(id)).counts as { frames: number }).frames
     const from = camera.newest
-    await expect.poll(() => camera.newest, { interval: 50 }).toBeGreaterThan(from + 8)
+    await expect.poll(() => camera.newest).toBeGreaterThan(from + 8)
     expect(camera.requests.filter((path) => Number(path.split('/')[1]) % 3 === 0).length).toBeGreaterThan(1)
     const later = await frames()
-    await expect.poll(frames).toBeGreaterThan(later)
+    await poll(frames).toBeGreaterThan(later)
     // A server that has restarted counts from the beginning.
     camera.behaviour.newest = 3
     const before = await frames()
     camera.behaviour.newest = 4
-    await expect.poll(frames).toBeGreaterThan(before)
+    await poll(frames).toBeGreaterThan(before)
     camera.behaviour.hasEnded = true
     await isOffline(client, id, 'ended')
     camera.behaviour.newest = null
@@ -728,8 +733,8 @@ describe('over HLS', () => {
       const cookie = ['session=a; Path=/', 'cookieCheck=1; Path=/; HttpOnly', 'session=a'][step]
       response.writeHead(isLost ? 403 : 302, { location, 'set-cookie': cookie }).end('moved')
     }
-    await using camera = await HlsCamera.start(long('h264'), 'mpegts', { answers: { '/start/index.m3u8': start } })
-    const client = await newClient()
+    await using camera = await HlsCamera.start(shaded.h264, 'mpegts', { answers: { '/start/index.m3u8': start } })
+    const client = shared
     const { id } = await client.made({ source: hls(camera.url.replace('/index', '/start/index')) })
     await isRunning(client, id)
   })
@@ -743,22 +748,29 @@ describe('over HLS', () => {
       else if (used.has(url)) response.writeHead(403).end(String(++refused))
       else response.end(used.add(url) && camera.playlist())
     }
-    await using camera = await HlsCamera.start(long('h264'), 'mpegts', { answers: { '/live.m3u8': live } })
-    const client = await newClient()
+    await using camera = await HlsCamera.start(shaded.h264, 'mpegts', { answers: { '/live.m3u8': live } })
+    const client = shared
     const { id } = await client.made({ source: hls(camera.url) })
     await isRunning(client, id)
-    await expect.poll(() => used.size).toBeGreaterThan(3)
+    await poll(() => used.size).toBeGreaterThan(3)
     expect(refused).toBe(0)
   })
 
   const media = (...lines: string[]) =>
     ['#EXTM3U', '#EXT-X-TARGETDURATION:1', ...lines, '#EXTINF:1,', '/0/a', ''].join('\n')
-  const endless = (response: ServerResponse) => {
-    response.writeHead(200)
-    const timer = setInterval(() => response.write(Buffer.alloc(1e6, '#\n')), 1)
-    response.on('close', () => clearInterval(timer))
+  /** Never ends, the first time. */
+  const endless = () => {
+    let isNew = true
+    return (response: ServerResponse) => {
+      if (!isNew) return void response.destroy()
+      isNew = false
+      response.writeHead(200)
+      const timer = setInterval(() => response.write(Buffer.alloc(1e6, '#\n')), 1)
+      response.on('close', () => clearInterval(timer))
+    }
   }
-  test.each([
+  const redirect = (location: string) => (response: ServerResponse) => response.writeHead(302, { location }).end()
+  const refusals: [string, string, HlsCamera['behaviour']['answers']][] = [
     ['elsewhere', 'not_allowed', { '/live.m3u8': media().replace('/0/a', 'http://127.0.0.1:1/a') }],
     ['with a header elsewhere', 'not_allowed', { '/live.m3u8': media('#EXT-X-MAP:URI="//169.254.169.254/"') }],
     ['that are encrypted', 'unsupported_codec', { '/live.m3u8': media('#EXT-X-KEY:METHOD=AES-128,URI="key"') }],
@@ -769,42 +781,52 @@ describe('over HLS', () => {
       { '/live.m3u8': media('#EXT-X-MAP:URI="/a",BYTERANGE="9@0"') },
     ],
     ['that are complete', 'ended', { '/live.m3u8': media('#EXT-X-ENDLIST') }],
-    ['in a list without an end', 'unreachable', { '/live.m3u8': endless }],
-    ['without an end', 'unreachable', { '/live.m3u8': media(), '/0/a': endless }],
     ['that are rubbish', 'no_video', { '/live.m3u8': media(), '/0/a': randomBytes(100_000) }],
     ['of nothing', 'no_video', { '/live.m3u8': '<html>' }],
     ['of variants of variants', 'unreachable', { '/live.m3u8': '#EXTM3U\n#EXT-X-STREAM-INF:A=1\n/index.m3u8' }],
-    [
-      'that are redirected',
-      'refused',
-      { '/live.m3u8': (response) => response.writeHead(302, { location: 'http://127.0.0.1:1/' }).end() },
-    ],
-    [
-      'that are redirected for ever',
-      'refused',
-      { '/live.m3u8': (response) => response.writeHead(302, { location: '/live.m3u8' }).end() },
-    ],
+    ['that are redirected', 'refused', { '/live.m3u8': redirect('http://127.0.0.1:1/') }],
+    ['that are redirected for ever', 'refused', { '/live.m3u8': redirect('/live.m3u8') }],
     ['that are gone', 'refused', { '/live.m3u8': (response) => response.writeHead(410).end() }],
-  ] as [string, string, HlsCamera['behaviour']['answers']][])(
-    'segments %s are refused: %s',
-    async (_, reason, answers) => {
-      await using good = await HlsCamera.start(long('h264'))
-      await using camera = await HlsCamera.start(long('h264'), 'mpegts', { answers })
-      const client = await newClient()
-      const { id } = await client.made({ source: hls(good.url) })
-      await isRunning(client, id)
-      const before = cameraProcesses()
-      await isOffline(client, (await client.made({ source: hls(camera.url) })).id, reason)
-      expect(cameraProcesses()).toEqual(before)
-      const frames = async () => ((await client.find(id)).counts as { frames: number }).frames
-      const seen = await frames()
-      await expect.poll(frames).toBeGreaterThan(seen)
-    },
-  )
+  ]
+  test('segments that no camera may send are refused, for what they are, and harm no other camera', async () => {
+    await using good = await HlsCamera.start(shaded.h264)
+    const client = shared
+    const { id } = await client.made({ source: hls(good.url), fps: 2 })
+    await isRunning(client, id)
+    const before = cameraProcesses()
+    const refused = await Promise.all(
+      refusals.map(async ([name, , answers]) => {
+        const camera = await HlsCamera.start(shaded.h264, 'mpegts', { answers })
+        onTestFinished(() => camera[Symbol.asyncDispose]())
+        return [name, (await client.made({ source: hls(camera.url), fps: 2 })).id] as const
+      }),
+    )
+    const told = async () => {
+      const { data } = await jsonOf<{ data: Watch[] }>(await client.ask('GET', '?limit=100'))
+      const watches = new Map(data.map((watch) => [watch.id, watch]))
+      return refused.map(([name, id]) => [name, watches.get(id)?.status, watches.get(id)?.reason])
+    }
+    await poll(told).toEqual(refusals.map(([name, reason]) => [name, 'offline', reason]))
+    for (const [answers, message] of [
+      [{ '/live.m3u8': endless() }, 'A playlist of the camera exceeds 0.25 MiB'],
+      [{ '/live.m3u8': media(), '/0/a': endless() }, 'A segment of the camera exceeds 32 MiB'],
+    ] as const) {
+      await using camera = await HlsCamera.start(shaded.h264, 'mpegts', { answers })
+      const { id } = await client.made({ source: hls(camera.url) })
+      await isOffline(client, id, 'unreachable')
+      expect(server.logs.join('')).toContain(
+        `port ${new URL(camera.url).port}, delivers nothing: unreachable: ${message}`,
+      )
+    }
+    expect(cameraProcesses()).toEqual(before)
+    const frames = async () => ((await client.find(id)).counts as { frames: number }).frames
+    const seen = await frames()
+    await poll(frames).toBeGreaterThan(seen)
+  })
 })
 
 describe('a clip', () => {
-  const record = { before_seconds: 2, after_seconds: 3 }
+  const record = { before_seconds: 1, after_seconds: 1 }
   type Clip = {
     readonly status: string
     readonly file_id: string | null
@@ -816,30 +838,29 @@ describe('a clip', () => {
   /** The `watch.event.clip` events, once there are `count`. */
   const clips = async (client: WatchClient, id: string, count = 1) => {
     const told = async () => (await client.events(id)).filter(({ type }) => type === 'watch.event.clip')
-    await expect.poll(async () => (await told()).length, { interval: 50 }).toBe(count)
+    await poll(async () => (await told()).length).toBe(count)
     return told()
   }
   const pending = (client: WatchClient, id: string) =>
-    expect.poll(async () => clipOf((await client.changes(id))[0])?.status, { interval: 20 }).toBe('pending')
+    poll(async () => clipOf((await client.changes(id))[0])?.status, { interval: 20 }).toBe('pending')
 
   test.each(['h264', 'h265'] as const)(
     'of %s shows an event from before its start on, as the camera sent it',
     async (codec) => {
-      const shown = encodeCameraVideo({
-        codec,
-        frames: Array.from({ length: 20 }, (_, i) => plainImage(320, 180, [220, i * 9, 30])),
-      })
-      await using camera = await RtspCamera.start(shown)
-      const client = await newClient()
+      await using camera = await RtspCamera.start(shaded[codec])
+      const client = shared
       const { id, record: kept } = await client.made({ source: rtsp(camera.url), record })
       expect(kept).toEqual({ frame: true, ...record })
       await isRunning(client, id)
+      /** When the newest frame came that was looked at; 0 where something else was told. */
+      const looked = async () => {
+        const [{ frame }] = (await client.stream(id, 1, '?looks=true')) as [{ frame?: { time: string } }]
+        return frame === undefined ? 0 : Date.parse(frame.time)
+      }
+      let first = 0
+      for (; first === 0; first = await looked());
       // The ring has more than the clip is to show.
-      const { counts } = await client.find(id)
-      const { looks } = counts as { looks: number }
-      await expect
-        .poll(async () => ((await client.find(id)).counts as { looks: number }).looks)
-        .toBeGreaterThan(looks + 25)
+      await poll(looked).toBeGreaterThan(first + 1_200)
       answer(0.9)
       await pending(client, id)
       const [told] = await clips(client, id)
@@ -855,11 +876,11 @@ describe('a clip', () => {
       expect(read).toMatchObject({ codec, width: 320, height: 180, pictures: read.packets.length })
       expect(read.packets[0]).toEqual({ time: 0, isKey: true })
       const [from, at, to] = [clip.from, started!.data.started_at as string, clip.to].map((time) => Date.parse(time))
-      expect(at! - from!).toBeGreaterThanOrEqual(2_000)
+      expect(at! - from!).toBeGreaterThanOrEqual(1_000)
       expect(to!).toBeGreaterThan(at!)
       // The camera's clock counts, unless it differs by more than a second or a tenth.
       expect(Math.abs(read.seconds - (to! - from!) / 1000)).toBeLessThan(1.5)
-      expect(read.packets.filter(({ isKey }) => isKey).length).toBeGreaterThan(4)
+      expect(read.packets.filter(({ isKey }) => isKey).length).toBeGreaterThan(2)
       const part = await client.ask('GET', `/${id}/events/${told!.data.seq}/clip`, undefined, { range: 'bytes=4-7' })
       expect([part.status, await part.text()]).toEqual([206, 'ftyp'])
       expect((await client.ask('GET', `/${id}/events/${told!.data.seq}/frame`)).status).toBe(404)
@@ -868,7 +889,7 @@ describe('a clip', () => {
 
   test('is one for all events that start at a frame, and goes with the watch', async () => {
     await using camera = await RtspCamera.start(video)
-    const client = await newClient()
+    const client = shared
     answer(0.9)
     const questions = ['one', 'other'].map((name) => ({ ...LAMP, name }))
     const { id } = await client.made({ source: rtsp(camera.url), record: { after_seconds: 0.2 }, questions })
@@ -881,7 +902,7 @@ describe('a clip', () => {
 
   test('ends early where the watch pauses or its camera dies', async () => {
     await using camera = await RtspCamera.start(video)
-    const client = await newClient()
+    const client = shared
     answer(0.9)
     const long = { source: rtsp(camera.url), record: { before_seconds: 1, after_seconds: 30 } }
     const [paused, cut] = [await client.made(long), await client.made(long)]
@@ -896,18 +917,20 @@ describe('a clip', () => {
   test('is unavailable where the camera sends JPEG, its process dies, or there is no room', async () => {
     await using stream = await HttpCamera.start(pictures)
     await using camera = await RtspCamera.start(video)
-    const client = await newClient()
+    const client = shared
     answer(0.9)
     const jpeg = await client.made({ source: { type: 'mjpeg', url: stream.url('/stream') }, record })
     expect((await clips(client, jpeg.id)).map(clipOf)).toMatchObject([{ status: 'unavailable', reason: 'codec' }])
-    const lost = await client.made({ source: rtsp(camera.url), record: { after_seconds: 30 } })
-    await pending(client, lost.id)
-    for (const pid of cameraProcesses()) process.kill(pid, 'SIGKILL')
-    expect((await clips(client, lost.id)).map(clipOf)).toMatchObject([
+    const unlucky = await newClient()
+    const others = cameraProcesses()
+    const lost = await unlucky.made({ source: rtsp(camera.url), record: { after_seconds: 30 } })
+    await pending(unlucky, lost.id)
+    for (const pid of cameraProcesses()) if (!others.includes(pid)) process.kill(pid, 'SIGKILL')
+    expect((await clips(unlucky, lost.id)).map(clipOf)).toMatchObject([
       { status: 'unavailable', reason: 'stopped', file_id: null },
     ])
-    expect((await client.changes(lost.id)).map(clipOf)).toMatchObject([{ reason: 'stopped' }, { reason: 'stopped' }])
-    expect((await client.ask('GET', `/${lost.id}/events/1/clip`)).status).toBe(404)
+    expect((await unlucky.changes(lost.id)).map(clipOf)).toMatchObject([{ reason: 'stopped' }, { reason: 'stopped' }])
+    expect((await unlucky.ask('GET', `/${lost.id}/events/1/clip`)).status).toBe(404)
     const scopes = ['watch', 'admin', 'inference'] as const
     const poor = new WatchClient(server, (await newKey(database, { scopes, limits: { storedBytes: 1 } })).key)
     const full = await poor.made({ source: rtsp(camera.url), record })
@@ -916,7 +939,7 @@ describe('a clip', () => {
   })
 
   test('needs a camera', async () => {
-    const client = await newClient()
+    const client = shared
     const error = { param: 'record.after_seconds', message: expect.stringContaining('clips need a camera') }
     expect(await errorOf(await client.ask('POST', '', { ...WATCH, record: { after_seconds: 1 } }))).toMatchObject(error)
     const { id } = await client.made()
@@ -970,21 +993,21 @@ test('`lookout watch` prints the events of a camera until Ctrl-C, and deletes it
   expect(await jsonOf(await new WatchClient(server, key).ask('GET', ''))).toMatchObject({ data: [] })
 })
 
-test('of ten cameras, a hostile one harms none', async () => {
-  const client = await newClient()
+test('of five cameras, a hostile one harms none', async () => {
+  const client = shared
   await using good = await RtspCamera.start(video)
   await using endless = await RtspCamera.start(video, { isEndless: true })
   await using rubbish = await RtspCamera.start(video, { garbage: Buffer.alloc(50_000, 7) })
-  const urls = Array.from({ length: 8 }, (_, i) => `${good.url}?${i}`)
+  const urls = Array.from({ length: 3 }, (_, i) => `${good.url}?${i}`)
   const watches = []
   for (const url of [...urls, endless.url, rubbish.url]) {
     watches.push(await client.made({ source: rtsp(url), fps: 1 }))
   }
-  await isOffline(client, watches[8]!.id, 'unreachable')
-  for (const { id } of watches.slice(0, 8)) {
+  await isOffline(client, watches[3]!.id, 'unreachable')
+  for (const { id } of watches.slice(0, 3)) {
     // However late looks are on a busy machine, frames come.
     const frames = async () => ((await client.find(id)).counts as { frames: number }).frames
     const before = await frames()
-    await expect.poll(frames).toBeGreaterThan(before)
+    await poll(frames).toBeGreaterThan(before)
   }
 })

@@ -94,7 +94,7 @@ export function decodeCameraVideo(codec: CameraVideo['codec'], units: readonly U
 
 /** One colour all over. */
 export function plainImage(width: number, height: number, colour: readonly [number, number, number]): RgbImage {
-  return { width, height, data: Uint8Array.from({ length: width * height * 3 }, (_, i) => colour[i % 3]!) }
+  return { width, height, data: new Uint8Array(Buffer.alloc(width * height * 3, Buffer.from(colour))) }
 }
 
 export function joinNals(nals: readonly Buffer[]): Buffer {

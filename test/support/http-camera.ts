@@ -30,6 +30,8 @@ export class HttpCamera {
   readonly authorizations: (string | undefined)[] = []
   /** The most pictures that one stream has sent. */
   longest = 0
+  /** How many it has sent in all. */
+  pictures = 0
   readonly #server: Server
   readonly #check = new LoginCheck()
   #shots = 0
@@ -82,6 +84,7 @@ export class HttpCamera {
     else if (request.url === '/stream') this.#stream(response)
     else {
       const picture = pictures[this.#shots++ % pictures.length]!
+      this.pictures++
       response.useChunkedEncodingByDefault = !closes
       response.writeHead(200, { 'content-type': 'image/jpeg', ...(closes ? {} : { 'content-length': picture.length }) })
       response.end(picture)
@@ -97,6 +100,7 @@ export class HttpCamera {
       const { delimiter, hasLengths, hangs } = this.behaviour
       const picture = pictures[sent++ % pictures.length]!
       this.longest = Math.max(this.longest, sent)
+      this.pictures++
       const length = hasLengths ? `Content-Length: ${picture.length}\r\n` : ''
       if (!hangs) response.write(`${delimiter}\r\nContent-Type: image/jpeg\r\n${length}\r\n`)
       if (!hangs) response.write(Buffer.concat([picture, Buffer.from('\r\n')]))
