@@ -15,7 +15,7 @@ import { WATCH, WatchClient, type WatchEvent } from './support/watch-client.ts'
 import { WebhookReceiver } from './support/webhook-receiver.ts'
 
 /** How often a server is killed. */
-const KILLS = Number(process.env.LOOKOUT_TEST_KILLS ?? 3)
+const KILLS = Number(process.env.LOOKOUT_TEST_KILLS ?? 2)
 /** How often one of two is. */
 const TURNS = Math.ceil(KILLS / 2)
 

@@ -1,3 +1,4 @@
+import { flushCompileCache } from 'node:module'
 import { keepServing } from '../../src/commands/faults.ts'
 import { readConfig } from '../../src/config/config.ts'
 import type { Engine, ModelInfo } from '../../src/inference/contract/engine.ts'
@@ -34,5 +35,7 @@ export async function serveStandIn(engineOf: (info: ModelInfo) => Engine): Promi
         }),
   })
   keepServing(service)
+  // Tests kill it, and start it again.
+  flushCompileCache()
   return service
 }
