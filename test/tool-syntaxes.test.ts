@@ -1,8 +1,12 @@
+import { mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import type { ToolSyntaxName } from '../src/families/tool-syntax.ts'
 import { changedCard, type TemporaryCard } from './support/changed-card.ts'
 import { chunksOf, messageOf, promptText, replyOf } from './support/chat.ts'
 import { FakeEngine } from './support/fake-engine.ts'
+import { CARD } from './support/local-engine.ts'
 import { jsonOf, startTestServer, type TestServer } from './support/server.ts'
 import { CALL_WRITERS, pythonJson } from './support/written-calls.ts'
 
@@ -25,6 +29,21 @@ async function start(toolSyntax: ToolSyntaxName, chatTemplate?: string, thought?
   return { server, close: () => server.close().finally(() => card.remove()) }
 }
 
+/** One server with a model for each syntax. */
+async function startAll(): Promise<Running> {
+  const folder = await mkdtemp(join(tmpdir(), 'lookout-syntaxes-'))
+  const { thought: _, detection: _fit, ...card } = JSON.parse(await readFile(CARD, 'utf8'))
+  for (const toolSyntax of SYNTAXES) {
+    const served = { ...card.serves[0], id: toolSyntax, aliases: [], reasoning: false }
+    await mkdir(join(folder, toolSyntax))
+    await writeFile(join(folder, toolSyntax, 'card.json'), JSON.stringify({ ...card, toolSyntax, serves: [served] }))
+  }
+  const environment = { LOOKOUT_MODELS: folder, LOOKOUT_COMPATIBILITY: 'openai', LOOKOUT_OLLAMA: 'on' }
+  const server = await startTestServer({ environment })
+  return { server, close: () => server.close().finally(() => rm(folder, { recursive: true })) }
+}
+
+const SYNTAXES = Object.keys(CALL_WRITERS) as ToolSyntaxName[]
 const MODEL = 'service-mk1.5'
 const ARGUMENTS = { city: '12 "Bern"\n', days: 3, exact: true, tags: ['a', null] }
 const parameters = {
@@ -41,58 +60,65 @@ const TOOLS = [{ type: 'function', function: { name: 'weather', parameters } }]
 const user = { role: 'user', content: 'Weather?' }
 
 /** Every way to ask, with the name and the arguments of the calls that come back. */
-const ASK: Readonly<Record<string, (server: TestServer) => Promise<[name: string, values: unknown][]>>> = {
-  chat: async (server) => {
-    const { choices } = await replyOf(
-      await server.post('/v1/chat/completions', { model: MODEL, messages: [user], tools: TOOLS }),
-    )
-    expect(choices[0]!.finish_reason).toBe('tool_calls')
-    return choices[0]!.message.tool_calls!.map((call) => [call.function.name, JSON.parse(call.function.arguments)])
-  },
-  'chat, streamed': async (server) => {
-    const body = { model: MODEL, messages: [user], tools: TOOLS, stream: true }
-    const { tool_calls: calls } = messageOf(await chunksOf(await server.post('/v1/chat/completions', body)))
-    return calls!.map((call) => [call.function.name, JSON.parse(call.function.arguments)])
-  },
-  responses: async (server) => {
-    const tools = [{ type: 'function', name: 'weather', parameters, strict: false }]
-    const { output } = await jsonOf<{ output: { type: string; name: string; arguments: string }[] }>(
-      await server.post('/v1/responses', { model: MODEL, input: 'Weather?', tools }),
-    )
-    return output.filter(({ type }) => type === 'function_call').map((call) => [call.name, JSON.parse(call.arguments)])
-  },
-  messages: async (server) => {
-    const tools = [{ name: 'weather', input_schema: parameters }]
-    const body = { model: MODEL, max_tokens: 500, messages: [user], tools }
-    const { content } = await jsonOf<{ content: { type: string; name: string; input: unknown }[] }>(
-      await server.post('/v1/messages', body),
-    )
-    return content.filter(({ type }) => type === 'tool_use').map(({ name, input }) => [name, input])
-  },
-  ollama: async (server) => {
-    const { message } = await jsonOf<{ message: { tool_calls: { function: { name: string; arguments: unknown } }[] } }>(
-      await server.post('/api/chat', { model: MODEL, messages: [user], tools: TOOLS, stream: false }),
-    )
-    return message.tool_calls.map((call) => [call.function.name, call.function.arguments])
-  },
-}
+const ASK: Readonly<Record<string, (server: TestServer, model: string) => Promise<[name: string, values: unknown][]>>> =
+  {
+    chat: async (server, model) => {
+      const { choices } = await replyOf(
+        await server.post('/v1/chat/completions', { model, messages: [user], tools: TOOLS }),
+      )
+      expect(choices[0]!.finish_reason).toBe('tool_calls')
+      return choices[0]!.message.tool_calls!.map((call) => [call.function.name, JSON.parse(call.function.arguments)])
+    },
+    'chat, streamed': async (server, model) => {
+      const body = { model, messages: [user], tools: TOOLS, stream: true }
+      const { tool_calls: calls } = messageOf(await chunksOf(await server.post('/v1/chat/completions', body)))
+      return calls!.map((call) => [call.function.name, JSON.parse(call.function.arguments)])
+    },
+    responses: async (server, model) => {
+      const tools = [{ type: 'function', name: 'weather', parameters, strict: false }]
+      const { output } = await jsonOf<{ output: { type: string; name: string; arguments: string }[] }>(
+        await server.post('/v1/responses', { model, input: 'Weather?', tools }),
+      )
+      return output
+        .filter(({ type }) => type === 'function_call')
+        .map((call) => [call.name, JSON.parse(call.arguments)])
+    },
+    messages: async (server, model) => {
+      const tools = [{ name: 'weather', input_schema: parameters }]
+      const body = { model, max_tokens: 500, messages: [user], tools }
+      const { content } = await jsonOf<{ content: { type: string; name: string; input: unknown }[] }>(
+        await server.post('/v1/messages', body),
+      )
+      return content.filter(({ type }) => type === 'tool_use').map(({ name, input }) => [name, input])
+    },
+    ollama: async (server, model) => {
+      const { message } = await jsonOf<{
+        message: { tool_calls: { function: { name: string; arguments: unknown } }[] }
+      }>(await server.post('/api/chat', { model, messages: [user], tools: TOOLS, stream: false }))
+      return message.tool_calls.map((call) => [call.function.name, call.function.arguments])
+    },
+  }
 
-describe.each(Object.keys(CALL_WRITERS) as ToolSyntaxName[])('%s', (syntax) => {
-  let running: Running
-  beforeAll(async () => {
-    running = await start(syntax)
-    const written = CALL_WRITERS[syntax]('weather', ARGUMENTS, pythonJson)
-    running.server.engine.script = { texts: [...written] }
+let all: Running
+beforeAll(async () => {
+  all = await startAll()
+})
+afterAll(() => all?.close())
+
+describe.each(SYNTAXES)('%s', (syntax) => {
+  let server: TestServer
+  beforeAll(() => {
+    server = all.server
+    server.engine.script = { texts: [...CALL_WRITERS[syntax]('weather', ARGUMENTS, pythonJson)] }
   })
-  afterAll(() => running?.close())
 
   test.each(Object.entries(ASK))('a call arrives: %s', async (_, ask) => {
-    expect(await ask(running.server)).toEqual([['weather', ARGUMENTS]])
+    expect(await ask(server, syntax)).toEqual([['weather', ARGUMENTS]])
   })
 
   test('what is written of it is no text, and a forced one is constrained', async () => {
-    const { server } = running
-    const body = { model: MODEL, messages: [user], tools: TOOLS, tool_choice: 'required', parallel_tool_calls: false }
+    const forced = { tools: TOOLS, tool_choice: 'required', parallel_tool_calls: false }
+    const body = { model: syntax, messages: [user], ...forced }
     const { choices } = await replyOf(await server.post('/v1/chat/completions', body))
     expect(choices[0]!.message.content).toBeNull()
     const { constraint } = server.engine.works.at(-1)!.branches[0]!

@@ -7,7 +7,7 @@ import type { TinyModel } from './tiny-model.ts'
 
 export const GREEDY: Sampling = { temperature: 0, topP: 1, topK: 0, frequencyPenalty: 0, presencePenalty: 0 }
 export const REPLY_TOKENS = 64
-/** KV cells of the engines that are checked: too few for the completions of `preemption`. */
+/** KV cells of the engines that are checked. */
 export const REUSE_CELLS = 2560
 
 /** What a way of reusing what was computed came to. */
@@ -71,12 +71,19 @@ export const REUSES: Readonly<Record<string, (engine: StatefulEngine, model: Tin
   preemption: async (engine, model) => {
     const { parts } = promptsOf(model)[mediaOf(model) ? 1 : 0]!
     const before = await engine.stats()
-    const long = { maxTokens: 400 }
-    const replies = await answers(engine, 'preemption', parts, [branch({ ...long, n: 8 })])
+    const long = { maxTokens: longTokens(engine) }
+    const replies = await answers(engine, 'preemption', parts, [branch({ ...long, n: COMPLETIONS })])
     const { preemptions } = await engine.stats()
     const expected = (await answers(engine, unique(), parts, [branch(long)]))[0]!
-    return compared(replies, Array(8).fill(expected), preemptions > before.preemptions)
+    return compared(replies, Array(COMPLETIONS).fill(expected), preemptions > before.preemptions)
   },
+}
+
+const COMPLETIONS = 8
+
+/** So long that the cells are too few for as many completions. */
+function longTokens({ info }: Engine): number {
+  return Math.ceil((1.25 * info.contextTokens) / COMPLETIONS)
 }
 
 type Between = (engine: StatefulEngine, model: TinyModel) => Promise<void>
@@ -85,7 +92,8 @@ const nothing: Between = async () => {}
 
 /** Work that needs enough KV cells to evict all ended work. */
 const displace: Between = async (engine, model) => {
-  await answers(engine, unique(), turnOf(model, untrusted('All of it.')), [branch({ n: 8, maxTokens: 400 })])
+  const long = branch({ n: COMPLETIONS, maxTokens: longTokens(engine) })
+  await answers(engine, unique(), turnOf(model, untrusted('All of it.')), [long])
   const { retainedCells } = await engine.stats()
   if (retainedCells > 32) throw new Error(`${retainedCells} cells of ended work are still in the KV cache.`)
 }
