@@ -48,7 +48,7 @@ export async function outcomeHere(
   args: readonly string[],
   environment: Readonly<Record<string, string>> = {},
 ): Promise<Outcome> {
-  const { env, stdout, stderr } = process
+  const { env, stdout, stderr, exitCode } = process
   const printed = { stdout: '', stderr: '' }
   const listening = STOPS.map((name) => [name, process.listeners(name)] as const)
   const writes = { stdout: stdout.write, stderr: stderr.write }
@@ -60,12 +60,14 @@ export async function outcomeHere(
     }
   }
   try {
+    process.exitCode = undefined
     await command.run(args)
-    return { code: 0, ...printed }
+    return { code: Number(process.exitCode ?? 0), ...printed }
   } catch (error) {
     return { code: 1, ...printed, stderr: `${printed.stderr}lookout: ${(error as Error).message}\n` }
   } finally {
     process.env = env
+    process.exitCode = exitCode
     stdout.write = writes.stdout
     stderr.write = writes.stderr
     // A command of its own process never stops to listen.
