@@ -4,8 +4,9 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import sharp from 'sharp'
 import { afterAll, beforeAll, expect, test } from 'vitest'
+import { batch as command } from '../src/commands/batch.ts'
 import { internalError } from '../src/lib/errors/errors.ts'
-import { outcomeOf, startLookout } from './support/command-line.ts'
+import { outcomeHere, outcomeOf, startLookout } from './support/command-line.ts'
 import type { FakeEngine } from './support/fake-engine.ts'
 import { freePort } from './support/free-port.ts'
 import { KEY, startTestServer, type TestServer } from './support/server.ts'
@@ -44,7 +45,9 @@ function answerOnly(engine: FakeEngine, works: number): void {
 }
 
 const start = (...args: string[]) => startLookout(['batch', ...args], environment)
-const run = (...args: string[]) => outcomeOf(start(...args))
+const run = (...args: string[]) => outcomeHere(command, args, environment)
+/** As a user does. */
+const runByProgram = (...args: string[]) => outcomeOf(start(...args))
 
 test('that is killed goes on with the pictures that are left, behind all other requests', async () => {
   answerOnly(server.engine, 2)
@@ -61,7 +64,7 @@ test('that is killed goes on with the pictures that are left, behind all other r
   // As if it had been killed while it wrote.
   await writeFile(journal, '{"file":"cut', { flag: 'a' })
   const asked = server.engine.works.length - before
-  const { code, stderr } = await run(...words)
+  const { code, stderr } = await runByProgram(...words)
   expect({ code, stderr }).toEqual({
     code: 0,
     stderr: expect.stringMatching(
@@ -128,7 +131,7 @@ test('that cannot read a picture says so at the end, keeps the others, and tries
   await writeFile(place('mixed/good.png'), await readFile(place('album/0.png')))
   await writeFile(place('mixed/bad.png'), Buffer.from('\x89PNG\r\n\x1a\nbroken', 'latin1'))
   const words = [place('mixed'), '--ask', 'What is this?', '-o', place('answers.csv')]
-  const failed = await run(...words)
+  const failed = await runByProgram(...words)
   expect(failed.code).toBe(1)
   expect(failed.stderr).toMatch(/bad\.png is damaged\nlookout: 1 of 2 pictures could not be asked about\n$/)
   const line = `${place('mixed/good.png')},"a grey picture, ""quite"" empty"\r\n`
@@ -178,7 +181,7 @@ test('asks about what it can of a folder and of a pattern, and names the others'
   await symlink('nowhere', join(folder, 'gone.png'))
   await writeFile(join(folder, 'notes.txt'), 'Nothing to see.')
   const wanted = ['--ask', 'What is this?', '-o']
-  const inFolder = await run(folder, ...wanted, place('folder.csv'))
+  const inFolder = await runByProgram(folder, ...wanted, place('folder.csv'))
   expect(inFolder.code).toBe(1)
   expect(inFolder.stderr).toMatch(
     /empty\.jpg is empty\n.*gone\.png cannot be read: ENOENT\n.*2 of 3 pictures could not be/s,

@@ -10,10 +10,11 @@ import sharp from 'sharp'
 import { Agent, getGlobalDispatcher, setGlobalDispatcher } from 'undici'
 import { afterAll, beforeAll, beforeEach, describe, expect, onTestFinished, test } from 'vitest'
 import { LookoutClient } from '../src/client/client.ts'
+import { chat as command } from '../src/commands/chat.ts'
 import { DEMONSTRATION_NOTE } from '../src/config/shipped-model.ts'
 import type { Work } from '../src/inference/contract/work.ts'
 import { internalError, invalidRequest } from '../src/lib/errors/errors.ts'
-import { bareEnvironment, type Outcome, outcomeOf, startLookout } from './support/command-line.ts'
+import { bareEnvironment, type Outcome, outcomeHere, outcomeOf, startLookout } from './support/command-line.ts'
 import { ModelStore } from './support/model-store.ts'
 import { makePdf } from './support/pdf.ts'
 import { KEY, startTestServer, type TestServer } from './support/server.ts'
@@ -38,10 +39,14 @@ beforeEach(() => {
 
 const place = (name: string) => join(directory, name)
 
-function chat(args: readonly string[], { input = '', ...environment }: Record<string, string> = {}): Promise<Outcome> {
-  const settings = { LOOKOUT_URL: server.url, LOOKOUT_API_KEY: KEY, ...environment }
-  return outcomeOf(startLookout(['chat', ...args], settings), input)
-}
+const settings = () => ({ LOOKOUT_URL: server.url, LOOKOUT_API_KEY: KEY })
+
+const chat = (args: readonly string[], environment: Record<string, string> = {}): Promise<Outcome> =>
+  outcomeHere(command, args, { ...settings(), ...environment })
+
+/** As a user does. */
+const chatByProgram = (args: readonly string[], input = ''): Promise<Outcome> =>
+  outcomeOf(startLookout(['chat', ...args], settings()), input)
 
 /** The texts of a prompt; `*` for each picture or sound. */
 function promptOf({ prefix, branches: [branch] }: Work): string {
@@ -62,7 +67,7 @@ async function stored(name: string): Promise<string[]> {
 
 describe('chat with a server', () => {
   test('sends the picture and the question, and prints the reply', async () => {
-    const run = await chat([
+    const run = await chatByProgram([
       SHAPES,
       'What is this?',
       '--system',
@@ -89,7 +94,7 @@ describe('chat with a server', () => {
   })
 
   test('takes a model by its name, several files, and text from standard input', async () => {
-    const run = await chat(['service-mk1', SHAPES, SHAPES, '-', 'Summarise:', '--json'], { input: 'the text\n' })
+    const run = await chatByProgram(['service-mk1', SHAPES, SHAPES, '-', 'Summarise:', '--json'], 'the text\n')
     expect(JSON.parse(run.stdout)).toEqual({
       model: 'service-mk1',
       files: [SHAPES, SHAPES],
@@ -362,7 +367,7 @@ describe('chat with a server', () => {
 
   test('an error in the middle of a reply is one line', async () => {
     server.engine.script = { texts: ['Hel'], failure: new Error('broken') }
-    expect(await chat(['Hi there'])).toEqual({ code: 1, stdout: 'Hel', stderr: 'lookout: Internal error\n' })
+    expect(await chatByProgram(['Hi there'])).toEqual({ code: 1, stdout: 'Hel', stderr: 'lookout: Internal error\n' })
   })
 
   test.each([

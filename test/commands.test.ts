@@ -6,10 +6,13 @@ import { tmpdir } from 'node:os'
 import { dirname, join, resolve } from 'node:path'
 import { eq } from 'drizzle-orm'
 import { afterAll, beforeAll, describe, expect, inject, onTestFinished, test } from 'vitest'
+import { keys } from '../src/commands/accounts/keys.ts'
+import { orgs } from '../src/commands/accounts/orgs.ts'
+import { usage } from '../src/commands/accounts/usage.ts'
 import { socketPath } from '../src/storage/embedded/address.ts'
 import * as tables from '../src/storage/schema.ts'
 import { TestAccounts } from './support/accounts.ts'
-import { bareEnvironment } from './support/command-line.ts'
+import { bareEnvironment, outcomeHere } from './support/command-line.ts'
 import { FakeEngine } from './support/fake-engine.ts'
 import { freePort } from './support/free-port.ts'
 import { startTestServer, type TestServer } from './support/server.ts'
@@ -33,15 +36,12 @@ interface Outcome {
   stderr: string
 }
 
+const settings = () => ({ LOOKOUT_DATA_DIR: directory, DATABASE_URL: inject('databaseUrl') })
+
 const lookout = (...args: readonly string[]) => lookoutIn({}, ...args)
 
 function lookoutIn(environment: Record<string, string>, ...args: readonly string[]): Promise<Outcome> {
-  const env = {
-    ...bareEnvironment(),
-    LOOKOUT_DATA_DIR: directory,
-    DATABASE_URL: inject('databaseUrl'),
-    ...environment,
-  }
+  const env = { ...bareEnvironment(), ...settings(), ...environment }
   return new Promise((resolve) => {
     execFile(process.execPath, ['src/main.ts', ...args], { env }, (error, stdout, stderr) => {
       resolve({ code: error === null ? 0 : Number(error.code), stdout, stderr })
@@ -145,7 +145,9 @@ describe('organisations and keys', () => {
   })
 })
 
-test.each([
+const COMMANDS = { orgs, keys, usage } as const
+
+test.each<[[keyof typeof COMMANDS, ...string[]], RegExp]>([
   [['orgs', 'create', 'No Name'], /is not a valid organisation name/],
   [['orgs', 'create'], /NAME is missing/],
   [['keys', 'revoke'], /ID is missing/],
@@ -165,8 +167,8 @@ test.each([
   [['keys', 'fly'], /expected keys create/],
   [['usage', '--csv', '--json'], /--csv and --json: expected only one/],
   [['usage', '--by', 'toString'], /--by: expected some of org/],
-])('refuses %j in one line', async (args, message) => {
-  const { code, stdout, stderr } = await lookout(...args)
+])('refuses %j in one line', async ([command, ...args], message) => {
+  const { code, stdout, stderr } = await outcomeHere(COMMANDS[command], args, settings())
   expect({ code, stdout }).toEqual({ code: 1, stdout: '' })
   expect(stderr).toMatch(/^lookout: [^\n]+\n$/)
   expect(stderr).toMatch(message)

@@ -3,9 +3,12 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import sharp from 'sharp'
 import { afterAll, beforeAll, beforeEach, expect, onTestFinished, test } from 'vitest'
+import { batch } from '../src/commands/batch.ts'
+import { chat } from '../src/commands/chat.ts'
+import { decide as command } from '../src/commands/decide.ts'
 import type { ReadQuestion } from '../src/inference/contract/work.ts'
 import { type TemporaryCard, uncalibratedCard } from './support/changed-card.ts'
-import { type Outcome, outcomeOf, startLookout } from './support/command-line.ts'
+import { type Outcome, outcomeHere, outcomeOf, startLookout } from './support/command-line.ts'
 import { FakeEngine } from './support/fake-engine.ts'
 import { KEY, startTestServer, type TestServer } from './support/server.ts'
 
@@ -45,9 +48,13 @@ function probable(odds: Readonly<Record<string, number>>) {
   return ({ replies }: ReadQuestion) => replies.map((reply) => Math.log(odds[reply] ?? 0))
 }
 
-function decide(args: readonly string[], input?: string): Promise<Outcome> {
-  return outcomeOf(startLookout(['decide', ...args], { LOOKOUT_URL: server.url, LOOKOUT_API_KEY: KEY }), input)
-}
+const settings = ({ url } = server) => ({ LOOKOUT_URL: url, LOOKOUT_API_KEY: KEY })
+
+const decide = (args: readonly string[]): Promise<Outcome> => outcomeHere(command, args, settings())
+
+/** As a user does. */
+const decideByProgram = (args: readonly string[], input?: string): Promise<Outcome> =>
+  outcomeOf(startLookout(['decide', ...args], settings()), input)
 
 const ALL = `
 there: Is there a heart?
@@ -73,7 +80,7 @@ test('prints a table with bars', async () => {
       2: 1,
     }),
   }
-  const run = await decide([await picture('one.png'), await questions(ALL)])
+  const run = await decideByProgram([await picture('one.png'), await questions(ALL)])
   expect(run).toEqual({
     code: 0,
     stderr: '',
@@ -115,7 +122,7 @@ test('JSON, questions in JSON, and text from standard input', async () => {
     '{"questions": [{"type": "predicate", "instructions": "Is it short?", "name": "short"}]}',
     'q.json',
   )
-  const run = await decide(['-', file, '--json'], 'A story.')
+  const run = await decideByProgram(['-', file, '--json'], 'A story.')
   expect(JSON.parse(run.stdout)).toEqual([
     {
       file: '-',
@@ -166,7 +173,7 @@ test('when one of several pictures is broken, the others are decided on', async 
   await mkdir(place('mixed'))
   await picture('mixed/a.png')
   await writeFile(place('mixed/b.png'), (await readFile(await picture('one.png'))).subarray(0, 60))
-  const run = await decide([place('mixed'), 'Is it?', '--json'])
+  const run = await decideByProgram([place('mixed'), 'Is it?', '--json'])
   expect(run.code).toBe(1)
   expect(JSON.parse(run.stdout)).toHaveLength(1)
   expect(run.stderr).toContain('1 of 2 files')
@@ -183,18 +190,16 @@ test('what is too long for the model is named, and the others are decided on', a
   await picture('sizes/b.png', 128)
   await picture('sizes/c.png')
   const file = await questions('there: Is it?', 'sizes.yaml')
-  const inSizes = (...words: string[]) =>
-    outcomeOf(startLookout(words, { LOOKOUT_URL: other.url, LOOKOUT_API_KEY: KEY }))
-  const run = await inSizes('decide', place('sizes'), file, '--json')
+  const run = await outcomeHere(command, [place('sizes'), file, '--json'], settings(other))
   const named = /^lookout: \S+b\.png: The prompt is too long: .* is 200 tokens\nlookout: 1 of 3 files/
   expect(run).toMatchObject({ code: 1, stderr: expect.stringMatching(named) })
   expect(JSON.parse(run.stdout)).toHaveLength(2)
   const asked = ['--ask', 'Is it?', '-o', place('sizes.csv')]
-  for (const words of [
-    ['chat', place('sizes'), 'Is it?'],
-    ['batch', place('sizes'), ...asked],
-  ]) {
-    expect(await inSizes(...words)).toMatchObject({
+  for (const [asking, words] of [
+    [chat, [place('sizes'), 'Is it?']],
+    [batch, [place('sizes'), ...asked]],
+  ] as const) {
+    expect(await outcomeHere(asking, words, settings(other))).toMatchObject({
       code: 1,
       stderr: expect.stringMatching(/b\.png: .* too long.*\n.*1 of 3/),
     })

@@ -3,9 +3,10 @@ import { tmpdir } from 'node:os'
 import { dirname, join, relative } from 'node:path'
 import sharp from 'sharp'
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
+import { detect as command } from '../src/commands/detect.ts'
 import { internalError, invalidRequest } from '../src/lib/errors/errors.ts'
 import { type TemporaryCard, uncalibratedCard } from './support/changed-card.ts'
-import { type Outcome, outcomeOf, startLookout } from './support/command-line.ts'
+import { type Outcome, outcomeHere, outcomeOf, startLookout } from './support/command-line.ts'
 import { KEY, startTestServer, type TestServer } from './support/server.ts'
 import { makeVideo } from './support/video.ts'
 
@@ -43,13 +44,13 @@ async function picture(name: string, width: number, height: number, orientation?
   return place(name)
 }
 
-function detect(
-  args: readonly string[],
-  { input, ...environment }: Record<string, string | Buffer> = {},
-): Promise<Outcome> {
-  const settings = { LOOKOUT_URL: server.url, LOOKOUT_API_KEY: KEY, ...(environment as Record<string, string>) }
-  return outcomeOf(startLookout(['detect', ...args], settings), input)
-}
+const settings = () => ({ LOOKOUT_URL: server.url, LOOKOUT_API_KEY: KEY })
+
+const detect = (args: readonly string[]): Promise<Outcome> => outcomeHere(command, args, settings())
+
+/** As a user does. */
+const detectByProgram = (args: readonly string[], input?: Buffer): Promise<Outcome> =>
+  outcomeOf(startLookout(['detect', ...args], settings()), input)
 
 /** The pixel at a place, as red, green and blue. */
 async function pixel(file: string, left: number, top: number): Promise<number[]> {
@@ -58,7 +59,7 @@ async function pixel(file: string, left: number, top: number): Promise<number[]>
 
 test('prints a table, and draws the boxes on the picture as a viewer shows it', async () => {
   const file = await picture('turned.jpg', 1000, 500, 6)
-  const run = await detect([file, 'cat,dog', '-o', place('drawn/turned.png')])
+  const run = await detectByProgram([file, 'cat,dog', '-o', place('drawn/turned.png')])
   expect(run).toEqual({
     code: 0,
     stderr: '',
@@ -268,7 +269,7 @@ test('says how likely each object is to be right, in every output that has room 
 
 test('CSV: quoted where it must be, with a row for a picture in which nothing was found', async () => {
   const file = await picture('one, two.png', 200, 100)
-  const csv = await detect([file, '-', 'big, cat', '--format', 'csv'], { input: await readFile(file) })
+  const csv = await detectByProgram([file, '-', 'big, cat', '--format', 'csv'], await readFile(file))
   const boxes = '20,20,100,80\r\n'
   expect(csv).toMatchObject({
     code: 0,
@@ -302,7 +303,7 @@ test('a damaged picture in a folder leaves the others their results', async () =
   await picture('mixed/a.png', 100, 100)
   await writeFile(place('mixed/b.png'), (await readFile(place('mixed/a.png'))).subarray(0, 60))
   await picture('mixed/c.png', 100, 100)
-  const run = await detect([place('mixed'), 'cat', '--format', 'csv'])
+  const run = await detectByProgram([place('mixed'), 'cat', '--format', 'csv'])
   expect(run.code).toBe(1)
   expect(run.stdout.match(/cat/g)).toHaveLength(2)
   expect(run.stderr).toMatch(
@@ -311,7 +312,7 @@ test('a damaged picture in a folder leaves the others their results', async () =
 })
 
 test('a file whose name is not UTF-8 is said to have such a name', async () => {
-  const named = await detect(['caf\ufffd.png', 'cat'])
+  const named = await detectByProgram(['caf\ufffd.png', 'cat'])
   expect(named.stderr).toBe("lookout: 'caf\ufffd.png' cannot be read: its name is not UTF-8\n")
   await mkdir(place('latin'))
   const good = await picture('latin/a.png', 60, 40)

@@ -6,9 +6,11 @@ import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
 import { text } from 'node:stream/consumers'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { config } from '../src/commands/config.ts'
+import { models } from '../src/commands/models/models.ts'
 import { SETTINGS } from '../src/config/settings.ts'
 import { DEMONSTRATION_NOTE } from '../src/config/shipped-model.ts'
-import { bareEnvironment } from './support/command-line.ts'
+import { bareEnvironment, outcomeHere } from './support/command-line.ts'
 import { skipped } from './support/python.ts'
 import { TERMINAL } from './support/terminal.ts'
 
@@ -28,10 +30,8 @@ const started: ChildProcess[] = []
 describe('the command line', () => {
   test.each<[string[], Record<string, string>, number, RegExp, string]>([
     [['--version'], {}, 0, /^\d+\.\d+\.\d+\n$/, ''],
-    [['--help'], {}, 0, /LOOKOUT_PORT/, ''],
     [['toString'], {}, 1, /^$/, "lookout: unknown command 'toString'; see --help\n"],
     [['serve', '--fast'], {}, 1, /^$/, "lookout: Unknown option '--fast'; see --help\n"],
-    [['fly'], {}, 1, /^$/, "lookout: unknown command 'fly'; see --help\n"],
     [['serve'], { LOOKOUT_PORT: 'x' }, 1, /^$/, 'lookout: LOOKOUT_PORT: expected a port number\n'],
     [
       ['serve'],
@@ -60,9 +60,8 @@ describe('the command line', () => {
         'lookout: LOOKOUT_FLY_TO_THE_MOON is not a setting and is ignored\n',
     })
     expect(run.stdout).toMatch(/The configuration is fine\n$/)
-    const asJson = await outcome(
-      start(['config', 'check', '--json'], { LOOKOUT_API_KEY: 'lk-secret', LOOKOUT_SECRET: 'hidden'.repeat(6) }),
-    )
+    const secrets = { LOOKOUT_API_KEY: 'lk-secret', LOOKOUT_SECRET: 'hidden'.repeat(6) }
+    const asJson = await outcomeHere(config, ['check', '--json'], secrets)
     expect(JSON.parse(asJson.stdout)).toMatchObject({ port: 8080, apiKey: '***', secret: '***' })
   })
 
@@ -97,7 +96,7 @@ describe('the command line', () => {
       OTEL_EXPORTER_OTLP_HEADERS: 'authorization=secret-10',
       OTEL_EXPORTER_OTLP_TRACES_HEADERS: 'api-key=secret-11',
     }
-    const { code, stdout } = await outcome(start(['config', 'check', '--json'], environment))
+    const { code, stdout } = await outcomeHere(config, ['check', '--json'], environment)
     expect(code).toBe(0)
     expect(stdout).not.toContain('secret-')
     const shown = JSON.parse(stdout) as Record<string, string>
@@ -111,7 +110,7 @@ describe('the command line', () => {
     [{ OTEL_EXPORTER_OTLP_ENDPOINT: 'collector:4318' }, /OTEL_EXPORTER_OTLP_ENDPOINT is not an http\(s\) URL/],
   ])('the settings are not fine with %o', async (variables, message) => {
     const environment = { OTEL_EXPORTER_OTLP_ENDPOINT: 'http://collector:4318', ...variables }
-    const run = await outcome(start(['config', 'check'], environment))
+    const run = await outcomeHere(config, ['check'], environment)
     expect(run).toMatchObject({ code: 1, stdout: '', stderr: expect.stringMatching(message) })
   })
 
@@ -124,30 +123,32 @@ describe('the command line', () => {
 
   test('the help lists every setting', async () => {
     const run = await outcome(start(['--help'], {}))
+    expect(run).toMatchObject({ code: 0, stderr: '' })
     const shown = [...run.stdout.matchAll(/^ {2}([A-Z_]+) /gm)].map(([, name]) => name)
     expect(shown).toEqual(SETTINGS.map(({ variable }) => variable))
   })
 
   test('every command has its own help', async () => {
-    for (const command of [
-      'serve',
-      'decide',
-      'batch',
-      'chat',
-      'detect',
-      'models',
-      'card',
-      'doctor',
-      'orgs',
-      'config',
-      'keys',
-      'usage',
-      'health',
-      'setup',
-    ]) {
-      const run = await outcome(start([command, '--help'], {}))
-      expect(run).toMatchObject({ code: 0, stdout: expect.stringMatching(`^Usage: lookout ${command}\\b`), stderr: '' })
-    }
+    const listed = (await outcome(start(['--help'], {}))).stdout.matchAll(/^ {2}([a-z-]+) +[a-z]/gm)
+    const commands = [...listed].map(([, name]) => name!)
+    expect(commands).toContain('export-hf')
+    // One after the other in one process: what they load is mostly the same.
+    const program = `
+      const main = process.argv[1]
+      for (const stream of [process.stdout, process.stderr]) stream.setMaxListeners(0)
+      for (const name of ${JSON.stringify(commands)}) {
+        process.argv = [process.execPath, main, name, '--help']
+        await import(\`file://\${main}?\${name}\`)
+        process.stdout.write('\\0')
+      }`
+    const all = spawn(process.execPath, ['--input-type=module', '--eval', program, resolve('src/main.ts')], {
+      env: bareEnvironment(),
+      stdio: ['ignore', 'pipe', 'pipe'],
+    })
+    const { code, stdout, stderr } = await outcome(all)
+    expect({ code, stderr }).toEqual({ code: 0, stderr: '' })
+    const helps = stdout.split('\0').slice(0, -1)
+    expect(helps).toEqual(commands.map((name) => expect.stringMatching(`^Usage: lookout ${name}\\b`)))
   })
 
   test('models: describes the models without loading them', async () => {
@@ -160,7 +161,8 @@ describe('the command line', () => {
     )
     const settings = join(directory, 'aliases.yaml')
     await writeFile(settings, 'aliases: { a: service-mk1 }')
-    const [model] = JSON.parse((await outcome(start(['models', '--json'], { LOOKOUT_CONFIG: settings }))).stdout)
+    const aliased = { LOOKOUT_CONFIG: settings, LOOKOUT_DATA_DIR: directory }
+    const [model] = JSON.parse((await outcomeHere(models, ['--json'], aliased)).stdout)
     expect(model).toMatchObject({
       ids: ['service-mk1.5', 'service-mk1'],
       aliases: ['lookout-nano', 'a'],
@@ -174,53 +176,9 @@ describe('the command line', () => {
   })
 })
 
-test('serves until SIGTERM', async () => {
-  const server = start(['serve'], { LOOKOUT_PORT: '0' })
-  const greeting = await untilPrinted(server, /JSON\n\n$/)
-  expect(greeting).toContain(`\n${DEMONSTRATION_NOTE}\n`)
-  const url = /^Lookout listens on (\S+)$/m.exec(greeting)![1]!
-  const key = await firstKeyIn(greeting)
-  const models = await fetch(`${url}/v1/models`, { headers: { authorization: `Bearer ${key}` } })
-  expect(models.status).toBe(200)
-
-  const second = await outcome(start(['serve'], { LOOKOUT_PORT: new URL(url).port }))
-  expect(second.code).toBe(1)
-  expect(second.stderr).toMatch(/^lookout: port \d+ is in use; /m)
-
-  server.kill('SIGTERM')
-  expect(await once(server, 'exit')).toEqual([0, null])
-})
-
-describe('keys', () => {
-  test('without a terminal, no output has a key: the first is in a file that its owner alone can read', {
-    timeout: 120_000,
-  }, async () => {
-    const data = await mkdtemp(join(directory, 'keys-'))
-    // Otherwise, a user who can write here could have the key written to a file of their own.
-    const trap = join(data, 'trap')
-    await writeFile(trap, '')
-    await symlink(trap, join(data, 'first-key'))
-    const first = await servedOnce(['serve'], { LOOKOUT_DATA_DIR: data })
-    expect(first.stdout).toContain(`API key: in ${data}/first-key, which only its owner can read\n`)
-    expect(first.stdout).toContain(`-H "Authorization: Bearer $(cat '${data}/first-key')"`)
-    expect(first.stdout).toMatch(/\/studio \(it asks for the key\)$/m)
-    expect(first.stdout + first.stderr).not.toMatch(/lk-|#key/)
-    const key = await firstKeyIn(first.stdout)
-    expect(key).toMatch(/^lk-[0-9A-Za-z]{43}$/)
-    expect((await lstat(join(data, 'first-key'))).mode).toBe(0o100600)
-    expect((await lstat(join(data, 'studio-key'))).mode).toBe(0o100600)
-    expect(await readFile(trap, 'utf8')).toBe('')
-    expect((await readdir(data)).filter((name) => /key/.test(name)).sort()).toEqual(['first-key', 'studio-key'])
-
-    const second = await servedOnce(['serve'], { LOOKOUT_DATA_DIR: data })
-    expect(await firstKeyIn(second.stdout)).toBe(key)
-    await rm(join(data, 'first-key'))
-    const third = await servedOnce(['serve'], { LOOKOUT_DATA_DIR: data })
-    expect(third.stdout).toMatch(/^API key: as made before \(`npx lookout keys list`/m)
-  })
-
-  test('a first key that cannot be kept ends the start, and the next start makes one', {
-    timeout: 120_000,
+describe('serve', () => {
+  test('a first key that cannot be kept ends the start; then one is in a file that its owner alone can read', {
+    timeout: 600_000,
   }, async () => {
     const data = await mkdtemp(join(directory, 'keys-'))
     await mkdir(join(data, 'first-key'))
@@ -231,15 +189,55 @@ describe('keys', () => {
       stderr: `lookout: ${data}/first-key cannot be written: EISDIR\n`,
     })
     await rm(join(data, 'first-key'), { recursive: true })
-    const { stdout } = await servedOnce(['serve'], { LOOKOUT_DATA_DIR: data })
-    expect(await firstKeyIn(stdout)).toMatch(/^lk-/)
-  })
 
-  test('that the operator set are in no output and no file', async () => {
-    const data = await mkdtemp(join(directory, 'keys-'))
-    const { stdout, stderr } = await servedOnce(['serve'], { LOOKOUT_DATA_DIR: data, LOOKOUT_API_KEY: 'lk-secret' })
-    expect(stdout + stderr).not.toMatch(/lk-/)
-    expect((await readdir(data)).filter((name) => /key/.test(name))).toEqual([])
+    // Otherwise, a user who can write here could have the key written to a file of their own.
+    const trap = join(data, 'trap')
+    await writeFile(trap, '')
+    await symlink(trap, join(data, 'first-key'))
+    const server = start(['serve'], { LOOKOUT_PORT: '0', LOOKOUT_LOG_LEVEL: 'info', LOOKOUT_DATA_DIR: data })
+    const logged = text(server.stderr!)
+    const greeting = await untilPrinted(server, /JSON\n\n$/)
+    expect(greeting).toContain(`\n${DEMONSTRATION_NOTE}\n`)
+    expect(greeting).toContain(`API key: in ${data}/first-key, which only its owner can read\n`)
+    expect(greeting).toContain(`-H "Authorization: Bearer $(cat '${data}/first-key')"`)
+    expect(greeting).toMatch(/\/studio \(it asks for the key\)$/m)
+    const key = await firstKeyIn(greeting)
+    expect(key).toMatch(/^lk-[0-9A-Za-z]{43}$/)
+    expect((await lstat(join(data, 'first-key'))).mode).toBe(0o100600)
+    expect((await lstat(join(data, 'studio-key'))).mode).toBe(0o100600)
+    expect(await readFile(trap, 'utf8')).toBe('')
+    expect((await readdir(data)).filter((name) => /key/.test(name)).sort()).toEqual(['first-key', 'studio-key'])
+
+    const url = /^Lookout listens on (\S+)$/m.exec(greeting)![1]!
+    const served = await fetch(`${url}/v1/models`, { headers: { authorization: `Bearer ${key}` } })
+    expect(served.status).toBe(200)
+    const second = await outcome(start(['serve'], { LOOKOUT_PORT: new URL(url).port }))
+    expect(second.code).toBe(1)
+    expect(second.stderr).toMatch(/^lookout: port \d+ is in use; /m)
+    server.kill('SIGTERM')
+    expect(await once(server, 'exit')).toEqual([0, null])
+
+    // Where there is no terminal, the log is JSON, and says what protects the server from its decoders.
+    const log = await logged
+    expect(greeting + log).not.toMatch(/lk-|#key/)
+    expect(log).not.toMatch(/without TLS/)
+    const messages = log
+      .trimEnd()
+      .split('\n')
+      .map((line) => JSON.parse(line).msg)
+    expect(messages).toContainEqual(expect.stringMatching(/^Decoders are (not )?confined/))
+
+    const again = await servedOnce(['serve'], { LOOKOUT_DATA_DIR: data })
+    expect(await firstKeyIn(again.stdout)).toBe(key)
+
+    await rm(join(data, 'first-key'))
+    const pretty = { LOOKOUT_DATA_DIR: data, LOOKOUT_LOG_FORMAT: 'pretty' }
+    const open = await servedOnce(['serve', '--host', '0.0.0.0'], pretty)
+    expect(open.stdout).toMatch(/^API key: as made before \(`npx lookout keys list`/m)
+    // Lines for people, if asked, which warn of a server that others can reach.
+    expect(open.stdout).toMatch(/^Lookout listens on http:\/\/0\.0\.0\.0:\d+$/m)
+    expect(open.stderr).toMatch(/^\[[\d:.]+\] WARN: http:\/\/0\.0\.0\.0:\d+ is open to other machines, without TLS: /m)
+    for (const line of open.stderr.trimEnd().split('\n')) expect(line).toMatch(/^\[[\d:.]+\] [A-Z]+: /)
   })
 
   test.skipIf(TERMINAL === null)(
@@ -267,24 +265,6 @@ describe('keys', () => {
     expect(made).toMatchObject({ code: 0, stderr: '' })
     const { stdout } = await outcome(start(['keys', 'create', '--org', 'acme'], { LOOKOUT_DATA_DIR: data }))
     expect(stdout).toMatch(/^lk-[0-9A-Za-z]{43}\n$/)
-  })
-})
-
-describe('logs', () => {
-  test('are JSON where there is no terminal, and say what protects the server from its decoders', async () => {
-    const run = await servedOnce(['serve'])
-    const lines = run.stderr.trimEnd().split('\n')
-    expect(lines.map((line) => JSON.parse(line).msg)).toContainEqual(
-      expect.stringMatching(/^Decoders are (not )?confined/),
-    )
-    expect(run.stderr).not.toMatch(/without TLS/)
-  })
-
-  test('are lines for people if asked, and warn of a server that others can reach', async () => {
-    const run = await servedOnce(['serve', '--host', '0.0.0.0'], { LOOKOUT_LOG_FORMAT: 'pretty' })
-    expect(run.stdout).toMatch(/^Lookout listens on http:\/\/0\.0\.0\.0:\d+$/m)
-    expect(run.stderr).toMatch(/^\[[\d:.]+\] WARN: http:\/\/0\.0\.0\.0:\d+ is open to other machines, without TLS: /m)
-    for (const line of run.stderr.trimEnd().split('\n')) expect(line).toMatch(/^\[[\d:.]+\] [A-Z]+: /)
   })
 })
 
@@ -331,12 +311,17 @@ describe('SIGTERM in the middle of an answer', () => {
     await expect.poll(() => children.filter(isAlive)).toEqual([])
   })
 
-  test('with a drain time of 0, answers end with an error', async () => {
-    const { server, stream } = await streaming({ LOOKOUT_DRAIN_SECONDS: '0' }, 6000)
+  test('with a drain time of 0, answers end with an error; a key that the operator set is in no output and no file', async () => {
+    const data = await mkdtemp(join(directory, 'keys-'))
+    const settings = { LOOKOUT_DRAIN_SECONDS: '0', LOOKOUT_LOG_LEVEL: 'info', LOOKOUT_DATA_DIR: data }
+    const { server, greeting, stream } = await streaming(settings, 6000)
+    const logged = text(server.stderr!)
     server.kill('SIGTERM')
     const last = (await stream.text()).trim().split('\n\n').at(-1)!
     expect(JSON.parse(last.slice('data: '.length)).error).toMatchObject({ code: 'model_overloaded' })
     expect(await once(server, 'exit')).toEqual([0, null])
+    expect(greeting + (await logged)).not.toMatch(/lk-/)
+    expect((await readdir(data)).filter((name) => /key/.test(name))).toEqual([])
   })
 
   const headers = { authorization: 'Bearer lk-main', 'content-type': 'application/json' }
@@ -348,14 +333,15 @@ describe('SIGTERM in the middle of an answer', () => {
       { LOOKOUT_PORT: '0', LOOKOUT_API_KEY: 'lk-main', ...environment },
       { detached: true },
     )
-    const url = /^Lookout listens on (\S+)$/m.exec(await untilPrinted(server, /JSON\n\n$/))![1]!
+    const greeting = await untilPrinted(server, /JSON\n\n$/)
+    const url = /^Lookout listens on (\S+)$/m.exec(greeting)![1]!
     const messages = [{ role: 'user', content: 'Hi' }]
     // Without the penalty, which asks for repetition, the limit on repetition would end the reply.
     const sampling = { temperature: 1, presence_penalty: -1 }
     const body = { model: 'service-mk1.5', stream: true, ...sampling, regex: `[ab]{${characters}}`, messages }
     const stream = await fetch(`${url}/v1/chat/completions`, { method: 'POST', headers, body: JSON.stringify(body) })
     expect(stream.status).toBe(200)
-    return { server, url, stream }
+    return { server, greeting, url, stream }
   }
 })
 

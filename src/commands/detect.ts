@@ -1,7 +1,6 @@
 import type { Detections } from '../client/answers.ts'
 import type { LookoutClient } from '../client/client.ts'
 import { ConfigError } from '../config/config.ts'
-import { drawMarks } from '../drawing/draw.ts'
 import { Palette } from '../drawing/palette.ts'
 import { csvLine } from '../exports/csv.ts'
 import type { Origin } from '../exports/detected-picture.ts'
@@ -146,6 +145,7 @@ async function search(args: readonly string[]): Promise<void> {
     const drawing = drawings[index]
     if (drawing === undefined) return
     const marks = found.detections.map(toMark)
+    const { drawMarks } = await import('../drawing/draw.ts')
     await writeWhole(drawing.path, await drawMarks(await picture.bytes(), marks, drawing.format, palette))
   })
   const origin = { asked: categories, model, version: await version(), date: new Date() }

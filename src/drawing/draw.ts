@@ -2,10 +2,8 @@ import sharp from 'sharp'
 import { LabelPlaces, type Size } from './label-places.ts'
 import type { Mark } from './mark.ts'
 import { Palette } from './palette.ts'
+import type { PictureFormat } from './picture-format.ts'
 import { canStroke, strokeText } from './stroke-font.ts'
-
-export const PICTURE_FORMATS = { '.png': 'png', '.jpg': 'jpeg', '.jpeg': 'jpeg', '.webp': 'webp' } as const
-export type PictureFormat = (typeof PICTURE_FORMATS)[keyof typeof PICTURE_FORMATS]
 
 /** A longer side below this leaves labels no room; the drawing is then a whole number of times as large. */
 const LEAST_SIDE = 400

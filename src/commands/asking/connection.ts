@@ -9,7 +9,6 @@ import { type Config, ConfigError, localUrl } from '../../config/config.ts'
 import { DEMONSTRATION_NOTE, isDemonstration } from '../../config/shipped-model.ts'
 import type { ModelCard } from '../../models/card.ts'
 import { loadConfig } from '../load-config.ts'
-import { readKnownCards } from '../models/known-models.ts'
 import { NO_MODEL } from '../models/no-model.ts'
 import { warn } from '../warn.ts'
 import { readNumber } from './numbers.ts'
@@ -190,6 +189,8 @@ const SERVICE_PROCESS = fileURLToPath(new URL('service-process.ts', import.meta.
 
 /** A service for this command alone, with the one model that is needed, which leaves nothing behind. */
 async function ownPlace(config: Config, explains: boolean): Promise<Place> {
+  // Loaded where a model is: it takes longer than all else of a command that asks a server.
+  const { readKnownCards } = await import('../models/known-models.ts')
   const cards = (await readKnownCards(config)).map(({ card }) => card)
   const writers = cards.filter(({ embedding }) => embedding === undefined)
   const cardOf = (name: string) =>

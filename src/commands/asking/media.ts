@@ -5,10 +5,8 @@ import { buffer } from 'node:stream/consumers'
 import type { LookoutClient } from '../../client/client.ts'
 import { ServerError } from '../../client/server-error.ts'
 import { ConfigError } from '../../config/config.ts'
-import { pictureSize } from '../../drawing/draw.ts'
 import { HEAD_BYTES, kindOfType, type MediaKind, type MediaType, mediaType, typeName } from '../../media/media-type.ts'
 import type { PageWish } from './numbers.ts'
-import { pageOf } from './pages.ts'
 import { note, partingSignal, removedInAnyCase, untilParted } from './screen.ts'
 
 /** A picture, video or sound that is to be asked about. */
@@ -256,6 +254,8 @@ async function pictureOf(name: string, given: Buffer, { page = null, onPages }: 
   if (!found.startsWith('image/')) {
     throw new MediaError(`${name} is ${found === 'an unknown type' ? 'of an unknown type' : found}: expected ${TAKEN}`)
   }
+  // Loaded where there is a picture: the library that reads them takes as long as half of a command.
+  const [{ pageOf }, { pictureSize }] = await Promise.all([import('./pages.ts'), import('../../drawing/draw.ts')])
   const isTaken = kindOf(mediaType(given.subarray(0, HEAD_BYTES))) === 'image'
   // What the server does not take becomes PNG.
   const paged = await pageOf(given, page ?? 1, isTaken).catch(() => {

@@ -2,7 +2,7 @@ import { constants } from 'node:fs'
 import { access, mkdir, realpath, stat, writeFile } from 'node:fs/promises'
 import { basename, dirname, extname, join, resolve } from 'node:path'
 import { ConfigError } from '../../config/config.ts'
-import { PICTURE_FORMATS, type PictureFormat } from '../../drawing/draw.ts'
+import { PICTURE_FORMATS, type PictureFormat } from '../../drawing/picture-format.ts'
 import { replaceFile } from '../../lib/replace-file.ts'
 
 /** Where `-o` leads. */

@@ -1,6 +1,5 @@
 import { basename } from 'node:path'
 import { ConfigError } from '../../config/config.ts'
-import { drawMarks } from '../../drawing/draw.ts'
 import type { Palette } from '../../drawing/palette.ts'
 import type { Input } from '../asking/inputs.ts'
 import { isPicture, type Medium } from '../asking/media.ts'
@@ -49,6 +48,7 @@ export async function draw(
   palette: Palette,
 ): Promise<void> {
   for (const { medium, path, format } of drawings) {
+    const { drawMarks } = await import('../../drawing/draw.ts')
     const marks = marksOn(medium, annotations)
     if (marks.length === 0 && media.length === 1)
       note(`the reply names no place to draw in ${basename(path)}; --boxes asks for some`)

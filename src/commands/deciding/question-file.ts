@@ -1,4 +1,4 @@
-import { type Document, LineCounter, parseDocument } from 'yaml'
+import type { Document } from 'yaml'
 import { ConfigError } from '../../config/config.ts'
 import { isRecord } from '../../lib/json/parse-json.ts'
 import { readText } from '../options.ts'
@@ -25,6 +25,7 @@ export interface QuestionFile {
  */
 export async function readQuestions(path: string): Promise<QuestionFile> {
   const text = await readText(path)
+  const { LineCounter, parseDocument } = await import('yaml')
   const lines = new LineCounter()
   const document = parseDocument(text, { lineCounter: lines })
   const at = (offset: number) => {
