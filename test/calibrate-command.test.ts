@@ -3,18 +3,17 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import sharp from 'sharp'
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
+import { calibrate as command } from '../src/commands/calibrate.ts'
 import { toCoco } from '../src/exports/coco.ts'
 import { toYolo } from '../src/exports/yolo.ts'
 import { cannotRead } from '../src/inference/contract/cannot-read.ts'
 import type { ReadQuestion } from '../src/inference/contract/work.ts'
 import { internalError } from '../src/lib/errors/errors.ts'
 import { changedCard, type TemporaryCard } from './support/changed-card.ts'
-import { CommandHost } from './support/command-host.ts'
-import { type Outcome, outcomeOf, startLookout } from './support/command-line.ts'
+import { type Outcome, outcomeHere, outcomeOf, startLookout } from './support/command-line.ts'
 import { jsonOf, KEY, startTestServer, type TestServer } from './support/server.ts'
 
 let server: TestServer
-let host: CommandHost
 let card: TemporaryCard
 let directory: string
 beforeAll(async () => {
@@ -23,11 +22,9 @@ beforeAll(async () => {
   const temperature = { predicate: 7, choice: 7, score: 7 }
   card = await changedCard((shipped) => ({ ...shipped, decision: { temperature } }))
   server = await startTestServer({ environment: { LOOKOUT_MODEL_CARD: card.path } })
-  host = new CommandHost(environment())
   for (let i = 0; i < FILES; i++) await picture(`${i}.png`)
 })
 afterAll(async () => {
-  await host?.[Symbol.asyncDispose]()
   await server?.close()
   await card?.remove()
   await rm(directory, { recursive: true, force: true })
@@ -54,7 +51,7 @@ async function examples(lines: readonly (object | string)[], name = 'list.jsonl'
 const environment = () => ({ LOOKOUT_URL: server.url, LOOKOUT_API_KEY: KEY })
 
 function calibrate(args: readonly string[]): Promise<Outcome> {
-  return host.run(['calibrate', ...args])
+  return outcomeHere(command, args, environment())
 }
 
 /** Always as sure of the same reply, however often it is right. */

@@ -1,15 +1,14 @@
-import { execFile, spawn } from 'node:child_process'
+import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { cp, lstat, mkdir, mkdtemp, readdir, readFile, readlink, rm, symlink, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { afterAll, beforeAll, beforeEach, describe, expect, onTestFinished, test, vi } from 'vitest'
+import { afterAll, beforeAll, beforeEach, describe, expect, onTestFinished, test } from 'vitest'
 import { readCatalogue } from '../src/catalogue/catalogue.ts'
 import type { CatalogueEntry } from '../src/catalogue/catalogue-schema.ts'
 import { chat } from '../src/commands/chat.ts'
 import type { Command } from '../src/commands/command.ts'
 import { detect } from '../src/commands/detect.ts'
-import { forTerminal } from '../src/commands/for-terminal.ts'
 import { add } from '../src/commands/models/add.ts'
 import { card } from '../src/commands/models/card.ts'
 import { doctor } from '../src/commands/models/doctor.ts'
@@ -19,7 +18,7 @@ import { rm as remove } from '../src/commands/models/rm.ts'
 import { readConfig } from '../src/config/config.ts'
 import { describeMachine } from '../src/inference/local/host/machine-speed.ts'
 import { cacheDirectory } from '../src/setup/native-library.mjs'
-import { bareEnvironment } from './support/command-line.ts'
+import { bareEnvironment, type Outcome, outcomeHere, outcomeOf, startLookout } from './support/command-line.ts'
 import { type FakeHub, gitName, serveEntry, sha256, startFakeHub } from './support/fake-hub.ts'
 
 /** The commands, against a hub of the test's own. */
@@ -58,9 +57,7 @@ beforeEach(async () => {
 })
 
 const environment = (changes: Record<string, string> = {}) => ({
-  ...bareEnvironment(),
   HOME: home,
-  NODE_COMPILE_CACHE: process.env.NODE_COMPILE_CACHE,
   HF_HOME: join(home, 'hf'),
   HF_ENDPOINT: hub.url,
   LOOKOUT_DATA_DIR: join(home, 'data'),
@@ -69,54 +66,21 @@ const environment = (changes: Record<string, string> = {}) => ({
   ...changes,
 })
 
-interface Outcome {
-  readonly code: number
-  readonly stdout: string
-  readonly stderr: string
-}
-
 // What is found out of a model afterwards, test/weights/examinations.test.ts shows.
 const unchecked = (given: readonly string[]) =>
   given[0] === 'pull' && /^[^-]/.test(given[1] ?? '') ? [...given, '--no-check'] : given
 
 /** A command as a user starts it. */
 function started(given: readonly string[], changes: Record<string, string> = {}): Promise<Outcome> {
-  const args = ['src/main.ts', ...unchecked(given)]
-  return new Promise((resolve) => {
-    execFile(process.execPath, args, { env: environment(changes) }, (error, stdout, stderr) => {
-      resolve({ code: error === null ? 0 : Number(error.code), stdout, stderr })
-    })
-  })
+  return outcomeOf(startLookout(unchecked(given), environment(changes)))
 }
 
 const COMMANDS: Readonly<Record<string, Command>> = { add, card, chat, detect, doctor, models, pull, rm: remove }
 
 /** The same in this process, one at a time: to start and load one for each command would take most of the time. */
-async function lookout(given: readonly string[], changes: Record<string, string> = {}): Promise<Outcome> {
+function lookout(given: readonly string[], changes: Record<string, string> = {}): Promise<Outcome> {
   const [name, ...args] = unchecked(given)
-  const env: Record<string, string | undefined> = environment(changes)
-  for (const key of Object.keys(process.env)) if (!(key in env)) vi.stubEnv(key, undefined)
-  for (const [key, value] of Object.entries(env)) vi.stubEnv(key, value)
-  const written = { stdout: '', stderr: '' }
-  const spies = (['stdout', 'stderr'] as const).map((stream) =>
-    vi.spyOn(process[stream], 'write').mockImplementation((piece) => {
-      written[stream] += piece
-      return true
-    }),
-  )
-  try {
-    await COMMANDS[name!]!.run(args)
-    return { code: 0, ...written }
-  } catch (error) {
-    return {
-      code: 1,
-      stdout: written.stdout,
-      stderr: `${written.stderr}lookout: ${forTerminal((error as Error).message)}\n`,
-    }
-  } finally {
-    for (const spy of spies) spy.mockRestore()
-    vi.unstubAllEnvs()
-  }
+  return outcomeHere(COMMANDS[name!]!, args, environment(changes))
 }
 
 const cache = (...path: string[]) => join(home, 'hf/hub/models--acme--nano-GGUF', ...path)
@@ -198,7 +162,7 @@ describe('lookout pull', () => {
       process.execPath,
       ['src/main.ts', 'pull', 'acme/nano-GGUF:Q4_K_M', '--no-mmproj', '--json', '--no-check'],
       {
-        env: environment(),
+        env: { ...bareEnvironment(), ...environment() },
       },
     )
     const text = (stream: NodeJS.ReadableStream) => {

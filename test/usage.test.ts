@@ -6,25 +6,23 @@ import { eq } from 'drizzle-orm'
 import { afterAll, beforeAll, expect, inject, test } from 'vitest'
 import { Accounts } from '../src/accounts/accounts.ts'
 import { UsageLedger } from '../src/accounts/usage-ledger.ts'
+import { usage } from '../src/commands/accounts/usage.ts'
 import { Database } from '../src/storage/database.ts'
 import * as tables from '../src/storage/schema.ts'
 import { TestAccounts } from './support/accounts.ts'
 import { BatchClient, chatLines } from './support/batches.ts'
-import { CommandHost } from './support/command-host.ts'
+import { outcomeHere } from './support/command-line.ts'
 import { makePdf } from './support/pdf.ts'
 import { errorOf, KEY, startTestServer, type TestServer } from './support/server.ts'
 
 const model = 'service-mk1.5'
 let server: TestServer
-let host: CommandHost
 let accounts: TestAccounts
 beforeAll(async () => {
   accounts = await TestAccounts.open()
   server = await startTestServer()
-  host = new CommandHost({ LOOKOUT_DATA_DIR: server.directory, DATABASE_URL: inject('databaseUrl') })
 })
 afterAll(async () => {
-  await host?.[Symbol.asyncDispose]()
   await server?.close()
   await accounts?.close()
 })
@@ -49,7 +47,10 @@ async function rowsOf(organisation: string, count: number) {
 
 /** What the command prints. */
 async function usageOf(organisation: string, ...args: readonly string[]): Promise<string> {
-  const { code, stdout, stderr } = await host.run(['usage', '--org', organisation, ...args])
+  const { code, stdout, stderr } = await outcomeHere(usage, ['--org', organisation, ...args], {
+    LOOKOUT_DATA_DIR: server.directory,
+    DATABASE_URL: inject('databaseUrl'),
+  })
   expect({ code, stderr }).toEqual({ code: 0, stderr: '' })
   return stdout
 }

@@ -1,6 +1,7 @@
 import { type ChildProcess, spawn } from 'node:child_process'
 import { text } from 'node:stream/consumers'
 import type { Command } from '../../src/commands/command.ts'
+import { forTerminal } from '../../src/commands/for-terminal.ts'
 
 export interface Outcome {
   readonly code: number | null
@@ -64,7 +65,7 @@ export async function outcomeHere(
     await command.run(args)
     return { code: Number(process.exitCode ?? 0), ...printed }
   } catch (error) {
-    return { code: 1, ...printed, stderr: `${printed.stderr}lookout: ${(error as Error).message}\n` }
+    return { code: 1, ...printed, stderr: `${printed.stderr}lookout: ${forTerminal((error as Error).message)}\n` }
   } finally {
     process.env = env
     process.exitCode = exitCode
