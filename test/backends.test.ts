@@ -334,7 +334,7 @@ test('a bucket that falls silent or breaks off is a 503, and a client that pause
   expect([(await upload()).status, (await content()).status]).toEqual([200, 200])
 })
 
-/** Of servers that share a blob store with those on the suite's database. */
+/** The database for servers that share a blob store with those on the suite's database. */
 let otherDatabase: TestDatabase
 beforeAll(async () => {
   otherDatabase = await openEmbeddedDatabase()

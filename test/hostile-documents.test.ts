@@ -112,7 +112,7 @@ describe.each<[string, () => Uint8Array]>([
   })
 })
 
-/** Of more pixels than one of A4 at 600 dpi. */
+/** It has more pixels than one of A4 at 600 dpi. */
 test('a sheet of A0 at 200 dpi is shown', async () => {
   const box = [0, 0, 2384, 3370] as const
   const [width, height] = [6622, 9362]

@@ -22,7 +22,7 @@ import { shippedCard } from '../support/shipped-model.ts'
 describe.skipIf(CHROMIUM === null)('when something fails, the Studio', () => {
   let accounts: TestAccounts
   let server: TestServer | null = null
-  /** Of the tests that need nothing of their own. */
+  /** Answers the tests that need nothing special. */
   let plain: TestServer
   let shipped: TestServer | undefined
   let engine: (Engine & { readonly pid?: number }) | undefined

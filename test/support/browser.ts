@@ -9,8 +9,7 @@ import { KEY } from './server.ts'
 export const CHROMIUM =
   ['/usr/bin/chromium', '/usr/bin/chromium-browser', '/usr/bin/google-chrome'].find(existsSync) ?? null
 /** The same without the windows of a desktop, where it is installed: pages take less than half as much work. */
-const SHELL =
-  process.env.LOOKOUT_TEST_HEADLESS_SHELL ?? ['/usr/bin/chromium-headless-shell'].find(existsSync) ?? CHROMIUM
+const SHELL = ['/usr/bin/chromium-headless-shell'].find(existsSync) ?? CHROMIUM
 
 if (CHROMIUM === null) console.warn('SKIPPED: tests of pages need chromium (apt-get install chromium)')
 
@@ -121,7 +120,7 @@ async function emptied(page: Page): Promise<boolean> {
   const { origin } = new URL(page.url())
   if (page.context().pages().length > 1 || origin === 'null') return false
   try {
-    // Of the same origin, whose storage only it can clear. The server may be gone.
+    // A page can clear only the storage of its own origin. The server may be gone.
     const blank = { contentType: 'text/html', body: '<link rel="icon" href="data:,">' }
     await page.route('**/*', (route) => route.fulfill(blank))
     await page.goto(`${origin}/`)

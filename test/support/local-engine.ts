@@ -23,7 +23,7 @@ export const trusted = (text: string): PromptPart => ({ type: 'text', text, trus
 export const untrusted = (text: string): PromptPart => ({ type: 'text', text, trusted: false })
 
 const SEVENS = 256
-/** Of bytes: its product with 7 is 1. */
+/** In bytes, its product with 7 is 1. */
 const INVERSE_OF_7 = 183
 /** The multiples of 7 as bytes, twice: byte `i` of a picture is that of `7 * i + seed * (i >> 8)`. */
 const sevens = Uint8Array.from({ length: 2 * SEVENS }, (_, i) => i * 7)
