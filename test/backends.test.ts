@@ -9,10 +9,10 @@ import { Accounts } from '../src/accounts/accounts.ts'
 import { newApiKey } from '../src/accounts/api-key.ts'
 import { Database } from '../src/storage/database.ts'
 import { CutProxy } from './support/cut-proxy.ts'
-import { openEmbeddedDatabase, type TestDatabase } from './support/embedded-database.ts'
+import { openEmbeddedDatabase } from './support/embedded-database.ts'
 import { S3Server } from './support/s3-server.ts'
 import { errorOf, jsonOf, KEY, startTestServer, type TestServer } from './support/server.ts'
-import { createTestDatabase, findRedis, through } from './support/services.ts'
+import { createTestDatabase, findRedis, type TestDatabase, through } from './support/services.ts'
 
 /** Two servers share PostgreSQL, an S3 store and Redis. The connections to each of them can be cut. */
 const postgres = await createTestDatabase()
@@ -339,7 +339,7 @@ let otherDatabase: TestDatabase
 beforeAll(async () => {
   otherDatabase = await openEmbeddedDatabase()
 })
-afterAll(() => otherDatabase?.close())
+afterAll(() => otherDatabase?.drop())
 
 describe.each([
   ['a folder', oldFolder],

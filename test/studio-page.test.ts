@@ -3,8 +3,9 @@ import { join } from 'node:path'
 import { brotliDecompressSync } from 'node:zlib'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { buildPage, isPageBuilt, STUDIO } from '../src/setup/pages.mjs'
-import { openEmbeddedDatabase, type TestDatabase } from './support/embedded-database.ts'
+import { openEmbeddedDatabase } from './support/embedded-database.ts'
 import { errorOf, jsonOf, startTestServer, type TestServer } from './support/server.ts'
+import type { TestDatabase } from './support/services.ts'
 
 /** How the server serves the Studio's page. What the page does is tested in a browser, in `studio/`. */
 let server: TestServer
@@ -100,7 +101,7 @@ describe('the key of the link', () => {
   beforeAll(async () => {
     database = await openEmbeddedDatabase()
   })
-  afterAll(() => database?.close())
+  afterAll(() => database?.drop())
   const start = (environment: Record<string, string> = {}) =>
     startTestServer({ environment: { LOOKOUT_API_KEY: '', DATABASE_URL: database.url, ...environment } })
 

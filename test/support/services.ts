@@ -7,6 +7,7 @@ const POSTGRES = process.env.LOOKOUT_TEST_POSTGRES_URL ?? 'postgres://postgres@1
 const REDIS = process.env.LOOKOUT_TEST_REDIS_URL ?? 'redis://127.0.0.1:6379'
 
 export interface TestDatabase {
+  /** For `DATABASE_URL`. */
   readonly url: string
   drop(): Promise<void>
 }

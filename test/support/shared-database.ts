@@ -26,7 +26,7 @@ async function useEmbedded(project: TestProject): Promise<() => Promise<void>> {
   project.provide('databaseUrl', database.url)
   project.provide('blobs', null)
   project.provide('redisUrl', null)
-  return () => database.close()
+  return () => database.drop()
 }
 
 async function useServices(project: TestProject): Promise<() => Promise<void>> {

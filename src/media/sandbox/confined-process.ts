@@ -12,7 +12,8 @@ export interface ConfinedProcess extends Omit<LimitedProcess, 'environment'> {
 
 /**
  * Starts a process that parses untrusted bytes, without the server's environment, which may hold keys, and with a memory
- * limit where the shell can set one. It knows where compiled code is kept. An allocation beyond the limit fails, and with it the input.
+ * limit where the shell can set one. It knows where compiled code is kept. An allocation beyond the limit fails, and with
+ * it the input.
  */
 export function spawnConfined({ args = [], isConfined, ...options }: ConfinedProcess): ChildProcess {
   if (isConfined) forbidRings()
