@@ -296,7 +296,7 @@ test('a bucket that falls silent or breaks off is a 503, and a client that pause
   const UNAVAILABLE = 'The file store is not responding; try again later'
   const s3 = await S3Server.start()
   onTestFinished(() => s3.close())
-  const environment = { LOOKOUT_BLOBS: `s3://slow?endpoint=http://127.0.0.1:${s3.port}&silence=3` }
+  const environment = { LOOKOUT_BLOBS: `s3://slow?endpoint=http://127.0.0.1:${s3.port}&silence=6` }
   const server = await startTestServer({ environment })
   onTestFinished(() => server.close())
   const headers = { authorization: `Bearer ${KEY}` }
@@ -310,7 +310,9 @@ test('a bucket that falls silent or breaks off is a 503, and a client that pause
   const { id } = await jsonOf<{ id: string }>(await upload())
   // More than the buffers on the way hold.
   const large = new Blob([shapes, Buffer.alloc(40 * 2 ** 20)])
-  const { id: largeId } = await jsonOf<{ id: string }>(await upload(large))
+  const largeFile = await upload(large)
+  expect(largeFile.status).toBe(200)
+  const { id: largeId } = await jsonOf<{ id: string }>(largeFile)
   const content = (file = id) => fetch(`${server.url}/v1/files/${file}/content`, { headers })
   const paused = await content(largeId)
   s3.isSilent = true
