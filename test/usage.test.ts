@@ -2,7 +2,7 @@ import { appendFile, mkdir, mkdtemp, readdir, readFile, rm, writeFile } from 'no
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { inspect } from 'node:util'
-import { eq } from 'drizzle-orm'
+import { eq, type SQL } from 'drizzle-orm'
 import { afterAll, beforeAll, expect, inject, test } from 'vitest'
 import { Accounts } from '../src/accounts/accounts.ts'
 import { UsageLedger } from '../src/accounts/usage-ledger.ts'
@@ -350,6 +350,30 @@ test('a server that starts alone writes a journal whose process id another proce
   await next.close()
   expect(await readdir(dirname(file))).toEqual([])
   await rm(directory, { recursive: true })
+})
+
+test('without room for a journal, a record that comes while others are written to the database is kept', async () => {
+  const { organisation } = await accounts.organisation()
+  const directory = await mkdtemp(join(tmpdir(), 'lookout-ledger-'))
+  const begun = Promise.withResolvers<void>()
+  const goOn = Promise.withResolvers<void>()
+  const slow = {
+    execute: async (statement: SQL) => {
+      begun.resolve()
+      await goOn.promise
+      return accounts.database.execute(statement)
+    },
+  } as unknown as Database
+  const ledger = await UsageLedger.open(slow, directory, { error() {}, warn() {} })
+  await rm(directory, { recursive: true })
+  ledger.record(recordOf(organisation, 1))
+  const flushed = ledger.flush()
+  await begun.promise
+  ledger.record(recordOf(organisation, 2))
+  goOn.resolve()
+  await flushed
+  await ledger.close()
+  expect((await rowsOf(organisation, 2)).map(({ promptTokens }) => promptTokens).sort()).toEqual([1, 2])
 })
 
 test('two servers that find the same journals write them once, and go on with their own', async () => {

@@ -122,7 +122,8 @@ export class UsageLedger {
       await this.#writeJournal(this.#closed[0]!)
       this.#closed.shift()
     }
-    const unwritten = this.#unwritten
+    // Records may be added while these are written.
+    const unwritten = [...this.#unwritten]
     if (unwritten.length > 0) {
       await this.#insert(unwritten)
       this.#unwritten = this.#unwritten.slice(unwritten.length)
