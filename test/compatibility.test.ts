@@ -267,6 +267,18 @@ describe('fields of OpenAI that the contract does not have', () => {
     expect(chunks.at(-2)).toMatchObject({ choices: [{ finish_reason: 'stop' }] })
     expect(chunks.at(-1)).toMatchObject({ usage })
   })
+
+  test('usage tells how many tokens of the prompt were cached', async () => {
+    server.engine.script = { texts: ['Fine.'], cachedTokens: 7 }
+    const usage = { prompt_tokens_details: { audio_tokens: 0, image_tokens: 0, cached_tokens: 7 } }
+    for (const fields of [{}, { n: 2 }]) {
+      expect(await replyOf(await plain(fields))).toMatchObject({ usage })
+      const chunks = await chunksOf(await plain({ ...fields, stream: true, stream_options: { include_usage: true } }))
+      expect(chunks.at(-1)).toMatchObject({ choices: [], usage })
+    }
+    const body = { model: 'service-mk1.5', prompt: 'Once upon a time' }
+    expect(await jsonOf(await server.post('/v1/completions', body))).toMatchObject({ usage })
+  })
 })
 
 describe('a structure together with tools', () => {
@@ -588,7 +600,11 @@ describe('with the built-in model', () => {
       return usage!
     }
     const [without, one] = [await usageOf([]), await usageOf([{ type: 'image_url', image_url: { url } }])]
-    expect(without.prompt_tokens_details).toEqual({ audio_tokens: 0, image_tokens: 0 })
+    expect(without.prompt_tokens_details).toEqual({
+      audio_tokens: 0,
+      image_tokens: 0,
+      cached_tokens: expect.any(Number),
+    })
     const { image_tokens: tokens } = one.prompt_tokens_details as { image_tokens?: number }
     expect(tokens).toBeGreaterThanOrEqual(160)
     expect(tokens).toBeLessThanOrEqual(one.prompt_tokens - without.prompt_tokens)

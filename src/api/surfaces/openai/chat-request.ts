@@ -3,14 +3,21 @@ import type { Tool } from '../../../conversation/request/tool.ts'
 import { invalidRequest, say } from '../../../lib/errors/errors.ts'
 import { type Names, namesOf, type Path } from '../../../lib/errors/param.ts'
 import type { ReadBody } from '../../http/body/body-reader.ts'
-import { toReplyOptions } from './reply-options.ts'
+import { mayThink, toReplyOptions } from './reply-options.ts'
 import type { ChatRequestBody } from './wire/chat-request.ts'
 
-/** @throws ApiError for fields that exclude each other. */
-export function toChatRequest({ value: body, rawParameters }: ReadBody<ChatRequestBody>): ChatRequest {
+/**
+ * @param countsThoughts whether the usage of the reply says how many tokens are thoughts.
+ * @throws ApiError for fields that exclude each other.
+ */
+export function toChatRequest(
+  { value: body, rawParameters }: ReadBody<ChatRequestBody>,
+  countsThoughts = false,
+): ChatRequest {
   const tools = toolsOf(body)
+  const options = toReplyOptions(body)
   return {
-    ...toReplyOptions(body),
+    ...options,
     messages: body.messages,
     tools: toTools(tools, rawParameters),
     toolUse: { choice: choiceOf(body), parallel: body.parallel_tool_calls ?? true },
@@ -20,7 +27,7 @@ export function toChatRequest({ value: body, rawParameters }: ReadBody<ChatReque
       tools.map(({ index }) => index),
     ),
     stops: typeof body.stop === 'string' ? [body.stop] : (body.stop ?? []),
-    streamed: body.stream === true,
+    streamed: body.stream === true || (countsThoughts && mayThink(options)),
     choices: body.n ?? 1,
   }
 }

@@ -1,10 +1,9 @@
 import type { Compatibility } from '../../../config/compatibility.ts'
 import type { ChatRequest, Structure } from '../../../conversation/request/chat-request.ts'
-import type { VisionConfig } from '../../../conversation/request/reply-options.ts'
 import { invalidRequest } from '../../../lib/errors/errors.ts'
 import type { ReadBody } from '../../http/body/body-reader.ts'
 import { allowedOf, structureOfObject, toTools } from '../openai/chat-request.ts'
-import { toReplyOptions } from '../openai/reply-options.ts'
+import { mayThink, toReplyOptions } from '../openai/reply-options.ts'
 import { type FileParts, type MessagePlace, type PlacedItem, toMessages } from './input-messages.ts'
 import { paramNames } from './param-names.ts'
 import {
@@ -38,31 +37,26 @@ export function toChat(
     places.unshift(INSTRUCTIONS)
   }
   const tools = toolsOf(body)
-  const effort = body.reasoning?.effort ?? null
   const rated = wantsLogProbs(body)
+  const options = toReplyOptions({
+    ...body,
+    reasoning_effort: body.reasoning?.effort ?? null,
+    logprobs: rated,
+    top_logprobs: rated ? (body.top_logprobs ?? 0) : null,
+  })
   return {
-    ...toReplyOptions({
-      ...body,
-      reasoning_effort: effort,
-      logprobs: rated,
-      top_logprobs: rated ? (body.top_logprobs ?? 0) : null,
-    }),
+    ...options,
     maxTokens: body.max_output_tokens ?? null,
     messages,
     tools: toTools(tools, rawParameters),
     toolUse: { choice: choiceOf(body), parallel: body.parallel_tool_calls ?? true },
     structure: structureOf(body, compatibility),
-    // Whole texts would not show how many tokens are reasoning.
-    streamed: body.stream === true || mayReason(effort, body.vision_config?.enable_thinking ?? null),
+    streamed: body.stream === true || mayThink(options),
     names: paramNames(
       places,
       tools.map(({ index }) => index),
     ),
   }
-}
-
-function mayReason(effort: ChatRequest['reasoningEffort'], enabled: VisionConfig['enableThinking']): boolean {
-  return enabled === true || (effort !== null && effort !== 'none')
 }
 
 /** Returns the functions that the model may call. @throws ApiError 400 for an unknown name, and when none is left. */
