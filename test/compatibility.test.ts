@@ -135,6 +135,28 @@ describe('with any words of the engine', () => {
     expect(await client.files.waitForProcessing(id, { maxWait: 0 })).toMatchObject({ id, status: 'processed' })
     await client.files.delete(id)
   })
+
+  test('lists of files have the fields and the pages that Mistral’s clients ask for', async () => {
+    const client = new OpenAI({ baseURL: `${server.url}/v1`, apiKey: KEY, maxRetries: 0 })
+    const line = await toFile(Buffer.from('{"custom_id": "a"}'), 'lines.jsonl')
+    const png = await readFile(new URL('../docs/pictures/shapes.png', import.meta.url))
+    const made = [
+      await client.files.create({ file: line, purpose: 'batch' }),
+      await client.files.create({ file: await toFile(png, 'a.png'), purpose: 'user_data' }),
+    ]
+    const pageOf = async (page: number) =>
+      jsonOf<{ data: object[]; has_more: boolean }>(
+        await server.get(`/v1/files?page=${page}&page_size=1&include_total=true`),
+      )
+    const file = { sample_type: 'user_data_input', source: 'upload', deleted: false }
+    expect(await pageOf(0)).toMatchObject({ data: [{ id: made[1]!.id, ...file }], has_more: true })
+    expect((await pageOf(1)).data).toMatchObject([{ id: made[0]!.id, sample_type: 'batch_request' }])
+    for (const query of ['page=-1', 'page_size=0', 'search=a', 'source=upload']) {
+      const response = await server.get(`/v1/files?${query}`)
+      expect([response.status, (await errorOf(response)).param]).toEqual([400, query.split('=')[0]])
+    }
+    for (const { id } of made) await client.files.delete(id)
+  })
 })
 
 describe('fields of OpenAI that the contract does not have', () => {
