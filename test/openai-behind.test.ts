@@ -95,7 +95,7 @@ const chats: Record<string, () => object> = {
 test.each(Object.keys(chats))('%s is answered alike, and counted alike', async (name) => {
   const [before, behind] = await both<Answer>(CHAT, chats[name]!())
   expect(before.choices).toEqual(behind.choices)
-  // Of two that are asked at once, either may find in the cache what the other has computed.
+  // Either may find in the cache what the other has computed.
   const cached_tokens = expect.any(Number)
   const { prompt_tokens_details: details, ...counts } = before.usage
   expect(behind.usage).toMatchObject({ ...counts, prompt_tokens_details: { ...details, cached_tokens } })

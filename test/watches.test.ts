@@ -17,7 +17,16 @@ import * as tables from '../src/storage/schema.ts'
 import { changedCard, type TemporaryCard } from './support/changed-card.ts'
 import { outcomeOf, startLookout } from './support/command-line.ts'
 import { errorOf, jsonOf, startTestServer, type TestServer } from './support/server.ts'
-import { AT_ONCE, eventsOf, LAMP, newKey, WATCH, WatchClient, type WatchEvent } from './support/watch-client.ts'
+import {
+  AT_ONCE,
+  eventsOf,
+  LAMP,
+  newKey,
+  WATCH,
+  type Watch,
+  WatchClient,
+  type WatchEvent,
+} from './support/watch-client.ts'
 
 const MODEL = 'service-mk1.5'
 const LAMPS = {

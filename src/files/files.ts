@@ -50,7 +50,7 @@ export interface NewFile {
 export interface FileQuery {
   /** The page starts after this id. */
   readonly after: string | null
-  /** And after so many files. */
+  /** How many files are left out before it. */
   readonly skipped: number
   readonly limit: number
   readonly order: 'asc' | 'desc'

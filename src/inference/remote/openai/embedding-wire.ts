@@ -1,10 +1,10 @@
 import { z } from 'zod'
 import { sumOf } from '../../../lib/sum.ts'
 import type { EmbedContent, EmbedInput, RankedPair } from '../../contract/work.ts'
-import { estimatedTokens } from '../estimate.ts'
 import { pictureUrls } from '../http/picture-url.ts'
 import { ServerClient } from '../http/server-client.ts'
 import { type Call, ServerFailure } from '../wire/wire.ts'
+import { estimatedTokens } from './estimate.ts'
 import { OpenAiWire, type OpenAiWireOptions, specialFailure } from './openai-wire.ts'
 
 type Asked = Pick<EmbedInput, 'content' | 'instruction'>

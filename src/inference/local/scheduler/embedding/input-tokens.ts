@@ -164,7 +164,7 @@ export class InputTokens {
 
   /** The first tokens of a text; null for one that has no more. */
   async #beginning(text: string, most: number, terms: InputTerms): Promise<Int32Array | null> {
-    // No more characters can be of so many.
+    // No more characters can be of them.
     const read = text.slice(0, most * this.#model.longestTokenBytes)
     const tokens = await this.#untrusted(read, terms)
     return tokens.length > most || read.length < text.length ? tokens.subarray(0, most) : null

@@ -1,4 +1,4 @@
-import type { RgbImage } from '../../media/pixels.ts'
+import type { RgbImage } from '../../../media/pixels.ts'
 
 /** For usage, and for the room that is left to a reply: an estimate refuses nothing that a server would take. */
 const BYTES_PER_TOKEN = 4
