@@ -153,6 +153,8 @@ describe('a text', () => {
       [file({ file_data: textUrl('text/plain', 'Grüße.'), filename: 'a.txt' }), 'a.txt\n\nGrüße.'],
       [file({ file_data: textUrl('text/csv; charset=utf-8', long) }), long],
       [file({ file_data: textUrl('application/json', '{"a": 1}') }), '{"a": 1}'],
+      // As the files of some videos begin.
+      [file({ file_data: textUrl('text/plain', '\uFEFFThe wide river') }), 'The wide river'],
     ] as const
     for (const [part, text] of parts) {
       const response = await ask(part)
@@ -189,6 +191,7 @@ describe('a text', () => {
     expect(middles(pages)).toEqual([RED, GREEN, BLUE])
     for (const [bytes, fields] of [
       [Uint8Array.of(0xff, 0x41, 0x42), {}],
+      ['A\0 \0t\0', {}],
       ['A text', { pages: '1' }],
     ] as const) {
       const error = await errorOf(await ask(file({ file_data: textUrl('text/plain', bytes), ...fields })))

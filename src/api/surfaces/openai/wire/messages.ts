@@ -140,14 +140,18 @@ export function textOfFile({ file_data: data, filename, pages }: FileFields): st
   if (typeof data !== 'string' || pages || !TEXT_URL.test(data.slice(0, 100))) return null
   try {
     const at = locate({ type: 'base64', data }, 'file_data')
-    // What it is says more than what it is called.
-    if (at.type !== 'bytes' || mediaType(at.bytes.subarray(0, HEAD_BYTES)) !== null) return null
+    if (at.type !== 'bytes' || isMedia(at.bytes)) return null
     const text = UTF8.decode(at.bytes)
     return filename ? `${filename}\n\n${text}` : text
   } catch (error) {
     if (error instanceof ApiError || error instanceof TypeError) return null
     throw error
   }
+}
+
+/** Only a PDF can be UTF-8 without zero bytes. The first letters of a text may be those of a video: "The wide river". */
+function isMedia(bytes: Uint8Array): boolean {
+  return bytes.includes(0) || mediaType(bytes.subarray(0, HEAD_BYTES)) === 'application/pdf'
 }
 
 const filePart = requests
