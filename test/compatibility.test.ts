@@ -284,8 +284,13 @@ describe('fields of OpenAI that the contract does not have', () => {
     const usage = { completion_tokens: 4, completion_tokens_details: { reasoning_tokens: 3 } }
     const whole = await replyOf(await plain(fields))
     expect(whole).toMatchObject({ choices: [{ finish_reason: 'stop' }], usage })
+    const hinted = [
+      { role: 'system', content: '<hint>THINK</hint>' },
+      { role: 'user', content: 'Hi' },
+    ]
+    expect(await replyOf(await plain({ messages: hinted }))).toMatchObject({ usage })
     // Tokens that come together may not be told apart.
-    expect(server.engine.works.at(-1)!.whole).toBe(false)
+    expect(server.engine.works.slice(-2).map(({ whole }) => whole)).toEqual([false, false])
     const stream = { stream: true, stream_options: { include_usage: true } }
     const chunks = await chunksOf(await plain({ ...fields, ...stream }))
     expect(chunks.at(-2)).toMatchObject({ choices: [{ finish_reason: 'stop' }] })

@@ -6,7 +6,7 @@ import { invalidRequest, say } from '../../../lib/errors/errors.ts'
 import type { Path } from '../../../lib/errors/param.ts'
 import type { ReadBody } from '../../http/body/body-reader.ts'
 import { toTools } from '../openai/chat-request.ts'
-import { mayThink, toReplyOptions } from '../openai/reply-options.ts'
+import { toReplyOptions } from '../openai/reply-options.ts'
 import { paramNames } from './param-names.ts'
 import { toTurns } from './turns.ts'
 import { isCustom, type MessageRequestBody, type PromptBody } from './wire/message-request.ts'
@@ -21,17 +21,7 @@ export function toChatRequest(
   const tools = (body.tools ?? []).flatMap((tool, index) => (isCustom(tool) ? [{ tool, index }] : []))
   const turns = toTurns(body)
   const { format, param } = formatOf(body)
-  const options = {
-    ...toReplyOptions({
-      max_completion_tokens: body.max_tokens,
-      temperature: body.temperature,
-      top_p: body.top_p,
-      top_k: body.top_k,
-    }),
-    ...thinkingOf(body, served.reasoning),
-  }
   return {
-    ...options,
     messages: turns.messages,
     names: paramNames(
       turns.places,
@@ -43,10 +33,18 @@ export function toChatRequest(
     toolUse: toolUseOf(body, tools.length > 0),
     structure: format ? { type: 'json_schema', schema: format.schema } : null,
     stops: body.stop_sequences ?? [],
-    streamed: body.stream === true || mayThink(options),
+    streamed: body.stream === true,
+    countsThoughts: true,
     // Anthropic's convention includes forced calls.
     compatibility: 'openai',
+    ...toReplyOptions({
+      max_completion_tokens: body.max_tokens,
+      temperature: body.temperature,
+      top_p: body.top_p,
+      top_k: body.top_k,
+    }),
     clampsTokens: true,
+    ...thinkingOf(body, served.reasoning),
   }
 }
 

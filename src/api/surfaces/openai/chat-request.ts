@@ -3,7 +3,7 @@ import type { Tool } from '../../../conversation/request/tool.ts'
 import { invalidRequest, say } from '../../../lib/errors/errors.ts'
 import { type Names, namesOf, type Path } from '../../../lib/errors/param.ts'
 import type { ReadBody } from '../../http/body/body-reader.ts'
-import { mayThink, toReplyOptions } from './reply-options.ts'
+import { toReplyOptions } from './reply-options.ts'
 import type { ChatRequestBody } from './wire/chat-request.ts'
 
 /**
@@ -15,9 +15,8 @@ export function toChatRequest(
   countsThoughts = false,
 ): ChatRequest {
   const tools = toolsOf(body)
-  const options = toReplyOptions(body)
   return {
-    ...options,
+    ...toReplyOptions(body),
     messages: body.messages,
     tools: toTools(tools, rawParameters),
     toolUse: { choice: choiceOf(body), parallel: body.parallel_tool_calls ?? true },
@@ -27,7 +26,8 @@ export function toChatRequest(
       tools.map(({ index }) => index),
     ),
     stops: typeof body.stop === 'string' ? [body.stop] : (body.stop ?? []),
-    streamed: body.stream === true || (countsThoughts && mayThink(options)),
+    streamed: body.stream === true,
+    countsThoughts,
     choices: body.n ?? 1,
   }
 }

@@ -33,8 +33,3 @@ export function toReplyOptions(body: OptionsBody): ReplyOptions {
     },
   }
 }
-
-/** Whether a reply may begin with a thought. Texts that come whole would not show how many tokens are the thought's. */
-export function mayThink({ reasoningEffort, vision }: Pick<ReplyOptions, 'reasoningEffort' | 'vision'>): boolean {
-  return vision.enableThinking === true || (reasoningEffort !== null && reasoningEffort !== 'none')
-}

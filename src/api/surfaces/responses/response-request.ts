@@ -3,7 +3,7 @@ import type { ChatRequest, Structure } from '../../../conversation/request/chat-
 import { invalidRequest } from '../../../lib/errors/errors.ts'
 import type { ReadBody } from '../../http/body/body-reader.ts'
 import { allowedOf, structureOfObject, toTools } from '../openai/chat-request.ts'
-import { mayThink, toReplyOptions } from '../openai/reply-options.ts'
+import { toReplyOptions } from '../openai/reply-options.ts'
 import { type FileParts, type MessagePlace, type PlacedItem, toMessages } from './input-messages.ts'
 import { paramNames } from './param-names.ts'
 import {
@@ -38,20 +38,20 @@ export function toChat(
   }
   const tools = toolsOf(body)
   const rated = wantsLogProbs(body)
-  const options = toReplyOptions({
-    ...body,
-    reasoning_effort: body.reasoning?.effort ?? null,
-    logprobs: rated,
-    top_logprobs: rated ? (body.top_logprobs ?? 0) : null,
-  })
   return {
-    ...options,
+    ...toReplyOptions({
+      ...body,
+      reasoning_effort: body.reasoning?.effort ?? null,
+      logprobs: rated,
+      top_logprobs: rated ? (body.top_logprobs ?? 0) : null,
+    }),
     maxTokens: body.max_output_tokens ?? null,
     messages,
     tools: toTools(tools, rawParameters),
     toolUse: { choice: choiceOf(body), parallel: body.parallel_tool_calls ?? true },
     structure: structureOf(body, compatibility),
-    streamed: body.stream === true || mayThink(options),
+    streamed: body.stream === true,
+    countsThoughts: true,
     names: paramNames(
       places,
       tools.map(({ index }) => index),
