@@ -467,6 +467,7 @@ test.each<[string, object, string | null, string | null, RegExp]>([
   ['an unknown reference', { input: [{ type: 'item_reference', id: 'msg_x' }] }, 'input[0].id', null, /not found/],
   ['an unknown reference', { input: [{ type: null, id: 'msg_x' }] }, 'input[0].id', null, /not found/],
   ['a message without a role', { input: [{ id: 'msg_x', content: 'Hi' }] }, 'input[0].role', null, /expected one of/],
+  ['a result without a type', { input: [{ id: 'x', call_id: 'c', output: 'y' }] }, 'input[0].role', null, /expected/],
   [
     'an unknown previous response',
     { previous_response_id: 'resp_x' },

@@ -106,9 +106,11 @@ export const inputItem = z.preprocess(
   ]),
 )
 
-/** OpenAI's clients may leave out the type of a reference, as that of a message. */
+/** OpenAI's clients may leave out the type of a reference, as that of a message. It has nothing but an id. */
 function isUntypedReference(item: unknown): item is object {
-  return isRecord(item) && (item.type ?? null) === null && 'id' in item && !('role' in item || 'content' in item)
+  if (!isRecord(item)) return false
+  const { id, type, ...rest } = item
+  return id !== undefined && (type ?? null) === null && Object.keys(rest).length === 0
 }
 
 export type InputItemBody = z.output<typeof inputItem>
