@@ -163,7 +163,7 @@ function cutOf(
   const isText = (one: string | RerankDocumentBody) =>
     typeof one === 'string' || (one.image == null && (one.content ?? []).every(({ type }) => type === 'text'))
   if (card.engine.type === 'local' && [query, ...(documents ?? [])].every(isText)) return most
-  const advice = `no such document is cut: leave it out, or send at least ${contextTokens}, as many as the model takes`
+  const advice = `these documents cannot be cut: leave it out, or send at least ${contextTokens}, as many as the model takes`
   throw invalidRequest(`Invalid 'max_tokens_per_doc': ${advice}`, 'max_tokens_per_doc')
 }
 

@@ -91,7 +91,7 @@ const rerankFields = requests.strictObject('RerankRequest', {
     .min(1)
     .nullish()
     .describe(
-      'Longer documents are cut to this many tokens. Documents with images and those for models on other servers are not: then it must be as many as the model takes.',
+      'Longer documents are cut to this many tokens. Documents with images and those for models on other servers are not: for them, send at least as many as the model takes.',
     ),
   max_chunks_per_doc: unsupported,
   rank_fields: unsupported,
