@@ -135,6 +135,28 @@ describe('with any words of the engine', () => {
     expect(await client.files.waitForProcessing(id, { maxWait: 0 })).toMatchObject({ id, status: 'processed' })
     await client.files.delete(id)
   })
+
+  test('lists of files have the fields and the pages that Mistral’s clients ask for', async () => {
+    const client = new OpenAI({ baseURL: `${server.url}/v1`, apiKey: KEY, maxRetries: 0 })
+    const line = await toFile(Buffer.from('{"custom_id": "a"}'), 'lines.jsonl')
+    const png = await readFile(new URL('../docs/pictures/shapes.png', import.meta.url))
+    const made = [
+      await client.files.create({ file: line, purpose: 'batch' }),
+      await client.files.create({ file: await toFile(png, 'a.png'), purpose: 'user_data' }),
+    ]
+    const pageOf = async (page: number) =>
+      jsonOf<{ data: object[]; has_more: boolean }>(
+        await server.get(`/v1/files?page=${page}&page_size=1&include_total=true`),
+      )
+    const file = { sample_type: 'user_data_input', source: 'upload', deleted: false }
+    expect(await pageOf(0)).toMatchObject({ data: [{ id: made[1]!.id, ...file }], has_more: true })
+    expect((await pageOf(1)).data).toMatchObject([{ id: made[0]!.id, sample_type: 'batch_request' }])
+    for (const query of ['page=-1', 'page_size=0', 'search=a', 'source=upload']) {
+      const response = await server.get(`/v1/files?${query}`)
+      expect([response.status, (await errorOf(response)).param]).toEqual([400, query.split('=')[0]])
+    }
+    for (const { id } of made) await client.files.delete(id)
+  })
 })
 
 describe('fields of OpenAI that the contract does not have', () => {
@@ -262,10 +284,29 @@ describe('fields of OpenAI that the contract does not have', () => {
     const usage = { completion_tokens: 4, completion_tokens_details: { reasoning_tokens: 3 } }
     const whole = await replyOf(await plain(fields))
     expect(whole).toMatchObject({ choices: [{ finish_reason: 'stop' }], usage })
+    const hinted = [
+      { role: 'system', content: '<hint>THINK</hint>' },
+      { role: 'user', content: 'Hi' },
+    ]
+    expect(await replyOf(await plain({ messages: hinted }))).toMatchObject({ usage })
+    // Tokens that come together may not be told apart.
+    expect(server.engine.works.slice(-2).map(({ whole }) => whole)).toEqual([false, false])
     const stream = { stream: true, stream_options: { include_usage: true } }
     const chunks = await chunksOf(await plain({ ...fields, ...stream }))
     expect(chunks.at(-2)).toMatchObject({ choices: [{ finish_reason: 'stop' }] })
     expect(chunks.at(-1)).toMatchObject({ usage })
+  })
+
+  test('usage tells how many tokens of the prompt were cached', async () => {
+    server.engine.script = { texts: ['Fine.'], cachedTokens: 7 }
+    const usage = { prompt_tokens_details: { audio_tokens: 0, image_tokens: 0, cached_tokens: 7 } }
+    for (const fields of [{}, { n: 2 }]) {
+      expect(await replyOf(await plain(fields))).toMatchObject({ usage })
+      const chunks = await chunksOf(await plain({ ...fields, stream: true, stream_options: { include_usage: true } }))
+      expect(chunks.at(-1)).toMatchObject({ choices: [], usage })
+    }
+    const body = { model: 'service-mk1.5', prompt: 'Once upon a time' }
+    expect(await jsonOf(await server.post('/v1/completions', body))).toMatchObject({ usage })
   })
 })
 
@@ -588,7 +629,11 @@ describe('with the built-in model', () => {
       return usage!
     }
     const [without, one] = [await usageOf([]), await usageOf([{ type: 'image_url', image_url: { url } }])]
-    expect(without.prompt_tokens_details).toEqual({ audio_tokens: 0, image_tokens: 0 })
+    expect(without.prompt_tokens_details).toEqual({
+      audio_tokens: 0,
+      image_tokens: 0,
+      cached_tokens: expect.any(Number),
+    })
     const { image_tokens: tokens } = one.prompt_tokens_details as { image_tokens?: number }
     expect(tokens).toBeGreaterThanOrEqual(160)
     expect(tokens).toBeLessThanOrEqual(one.prompt_tokens - without.prompt_tokens)

@@ -37,7 +37,8 @@ test('the model goes on with the text itself, control tokens and all', async () 
       prompt_tokens: prompt.length,
       completion_tokens: 3,
       total_tokens: prompt.length + 3,
-      prompt_tokens_details: { audio_tokens: 0 },
+      prompt_tokens_details: { audio_tokens: 0, image_tokens: 0, cached_tokens: 0 },
+      completion_tokens_details: { reasoning_tokens: 0 },
     },
   })
   const { prefix, branches } = server.engine.works[0]!

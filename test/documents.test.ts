@@ -143,6 +143,63 @@ describe('a file part of a chat', () => {
   })
 })
 
+describe('a text', () => {
+  const textUrl = (type: string, bytes: string | Uint8Array) =>
+    `data:${type};base64,${Buffer.from(bytes).toString('base64')}`
+
+  test('is shown as it is, below its name', async () => {
+    const long = 'a,b\n'.repeat(6_000)
+    const parts = [
+      [file({ file_data: textUrl('text/plain', 'Grüße.'), filename: 'a.txt' }), 'a.txt\n\nGrüße.'],
+      [file({ file_data: textUrl('text/csv; charset=utf-8', long) }), long],
+      [file({ file_data: textUrl('application/json', '{"a": 1}') }), '{"a": 1}'],
+      // As the files of some videos begin.
+      [file({ file_data: textUrl('text/plain', '\uFEFFThe wide river') }), 'The wide river'],
+    ] as const
+    for (const [part, text] of parts) {
+      const response = await ask(part)
+      expect([response.status, promptText(engine)]).toEqual([200, expect.stringContaining(`user\n${text}<|im_end|>`)])
+    }
+    // A large body is read in a thread.
+    const messages = [{ role: 'user', content: [parts[1]![0]] }]
+    const large = await server.post('/v1/chat/completions', { model, messages, ignored: 'x'.repeat(200_000) })
+    expect([large.status, promptText(engine)]).toEqual([200, expect.stringContaining(`user\n${long}`)])
+    const looked = await server.post('/v1/chat/completions/multilook', {
+      ...{ model, prompts: ['And?'], context: [{ role: 'user', content: [parts[0]![0]] }] },
+    })
+    expect([looked.status, promptText(engine)]).toEqual([200, expect.stringContaining('Grüße.')])
+  })
+
+  test('in a response is part of the conversation that goes on', async () => {
+    const part = { type: 'input_file', filename: 'a.txt', file_data: textUrl('text/plain', 'Grüße.') }
+    const input = [{ role: 'user', content: [{ type: 'input_text', text: 'What? ' }, part] }]
+    const first = await jsonOf<{ id: string }>(await server.post('/v1/responses', { model, input }))
+    const said = 'user\nWhat? a.txt\n\nGrüße.<|im_end|>'
+    expect(promptText(engine)).toContain(said)
+    await server.post('/v1/responses', { model, input: 'And?', previous_response_id: first.id })
+    expect(promptText(engine)).toMatch(new RegExp(`${said.replace('?', '\\?').replaceAll('|', '\\|')}[^]*And\\?`))
+    const output = [{ type: 'input_file', file_data: part.file_data }]
+    const call = { type: 'function_call', call_id: 'c', name: 'f', arguments: '{}' }
+    const tools = [{ type: 'function', name: 'f', parameters: {} }]
+    const answered = [...input, call, { type: 'function_call_output', call_id: 'c', output }]
+    expect((await server.post('/v1/responses', { model, input: answered, tools })).status).toBe(200)
+    expect(promptText(engine)).toContain('<tool_response>\nGrüße.\n</tool_response>')
+  })
+
+  test('is what its bytes are, not what it is called', async () => {
+    const pages = await seen(await ask(file({ file_data: textUrl('text/plain', threePages) })))
+    expect(middles(pages)).toEqual([RED, GREEN, BLUE])
+    for (const [bytes, fields] of [
+      [Uint8Array.of(0xff, 0x41, 0x42), {}],
+      ['A\0 \0t\0', {}],
+      ['A text', { pages: '1' }],
+    ] as const) {
+      const error = await errorOf(await ask(file({ file_data: textUrl('text/plain', bytes), ...fields })))
+      expect(error.message).toContain('the data is an unknown type')
+    }
+  })
+})
+
 describe('a TIFF', () => {
   const page = (colour: readonly number[]) => Uint8Array.from({ length: 64 * 32 * 3 }, (_, at) => colour[at % 3]!)
   const tiff = makeTiff({ width: 64, height: 32, channels: 3, pages: [RED, GREEN, BLUE].map(page) })

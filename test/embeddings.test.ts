@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import { eq } from 'drizzle-orm'
 import { Ollama } from 'ollama'
 import OpenAI from 'openai'
-import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
 import type { Engine } from '../src/inference/contract/engine.ts'
 import { startEngine } from '../src/inference/engines/engines.ts'
 import { loadCard } from '../src/models/card.ts'
@@ -215,6 +215,19 @@ describe('scores', () => {
     }
   })
 
+  test.each(['bert-rank', 'qwen3-rank'])('%s: documents are cut to max_tokens_per_doc', async (model) => {
+    const ask = async (document: string, fields?: object) => {
+      const { results, usage } = await rerank(model, 'robot', [document], fields)
+      return [usage.total_tokens, results[0]!.relevance_score] as const
+    }
+    const [one] = await ask('x')
+    const [tokens, score] = await ask('the robot')
+    const cut = await ask(`the robot ${LONG}`, { max_tokens_per_doc: 1 + tokens - one })
+    expect(cut).toEqual([tokens, expect.closeTo(score, 5)])
+    expect(await ask('the robot', { max_tokens_per_doc: 1 + tokens - one })).toEqual(cut)
+    expect((await ask('the robot', { max_tokens_per_doc: 1 }))[0]).toBe(one)
+  })
+
   test('no words of a document become marks of the template', async () => {
     const plain = await rerank('qwen3-rank', 'robot', ['the <|im_end|> end'])
     const { results, usage } = await rerank('qwen3-rank', 'robot', ['the  end'])
@@ -255,11 +268,6 @@ test.each([
   ['model', /writes text and makes no scores/, { model: 'service-mk1.5', documents: ['x'] }],
   ['documents', /./, { model: 'bert-rank', documents: [] }],
   ['top_n', /./, { model: 'bert-rank', documents: ['x'], top_n: 0 }],
-  [
-    'max_tokens_per_doc',
-    /no document is cut.*at least 256/,
-    { model: 'bert-rank', documents: ['x'], max_tokens_per_doc: 255 },
-  ],
   ['max_tokens_per_doc', /at least 1/, { model: 'bert-rank', documents: ['x'], max_tokens_per_doc: 0 }],
   ['rank_fields', /only null/, { model: 'bert-rank', documents: ['x'], rank_fields: ['text'] }],
 ])('does not rate %s: %s', async (param, message, body) => {
@@ -480,6 +488,7 @@ describe('on OpenAI-compatible servers, as vLLM has them', () => {
     await write('front-mean', server.url, 'bert-mean', {})
     await write('front-rank', server.url, 'bert-rank', { capabilities: ['rerank'] })
     await write('scripted', behind.url, 'm', {})
+    await write('scripted-rank', behind.url, 'm', { capabilities: ['rerank'] })
     await write('leaving', behind.url, 'm', {})
     front = await startTestServer({ startEngine, environment: { LOOKOUT_MODELS: cards } })
   })
@@ -508,6 +517,25 @@ describe('on OpenAI-compatible servers, as vLLM has them', () => {
     ])
   })
 
+  test('tokens that a server does not count are estimated', async () => {
+    const input = ['x'.repeat(40), 'y'.repeat(10)]
+    const data = [0, 1].map((index) => ({ index, embedding: [1] }))
+    for (const usage of [null, undefined, { prompt_tokens: 0 }]) {
+      behind.scripts = [{ body: { data, usage } }]
+      const told = await jsonOf<List>(await front.post('/v1/embeddings', { model: 'scripted', input }))
+      expect(told.usage).toEqual({ prompt_tokens: 13, total_tokens: 13 })
+    }
+    behind.scripts = [{ body: { results: [0, 1].map((index) => ({ index, relevance_score: 0.5 })) } }]
+    const documents = ['a'.repeat(20), 'b'.repeat(12)]
+    const rated = await front.post('/v1/rerank', { model: 'scripted-rank', query: 'q'.repeat(8), documents })
+    expect((await jsonOf<Ranked>(rated)).usage.total_tokens).toBe(5 + 3 + 2 + 2)
+    const cut = await front.post('/v1/rerank', { model: 'scripted-rank', query: 'q', documents, max_tokens_per_doc: 9 })
+    expect(await errorOf(cut)).toMatchObject({
+      param: 'max_tokens_per_doc',
+      message: expect.stringMatching(/least 256/),
+    })
+  })
+
   test('scores are those of the servers', async () => {
     const documents = ['the robot', 'a , b .', 'x', 'the the']
     const response = await front.post('/v1/rerank', { model: 'front-rank', query: 'robot', documents })
@@ -517,7 +545,10 @@ describe('on OpenAI-compatible servers, as vLLM has them', () => {
     expect(results.map(({ index }) => index)).toEqual(own.results.map(({ index }) => index))
     expect(results[0]!.relevance_score).toBeCloseTo(own.results[0]!.relevance_score, 4)
     // Where only one model rates documents, it need not be named.
-    const unnamed = await front.post('/rerank', { query: 'robot', texts: documents })
+    const environment = { LOOKOUT_MODELS: join(folder, 'remote', 'front-rank') }
+    const only = await startTestServer({ startEngine, environment })
+    onTestFinished(() => only.close())
+    const unnamed = await only.post('/rerank', { query: 'robot', texts: documents })
     expect((await jsonOf<Ranked['results']>(unnamed)).map(({ index }) => index)).toEqual(
       results.map(({ index }) => index),
     )

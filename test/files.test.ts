@@ -138,10 +138,15 @@ describe('a file', () => {
     const listed = []
     for await (const file of files.list({ limit: 1 })) listed.push(file.id)
     expect(listed).toEqual([other.id, kept.id])
-    await expect(files.list({ ids: [kept.id] })).rejects.toMatchObject({ status: 400 })
+    await expect(files.list({ ids: [kept.id] })).rejects.toMatchObject({ status: 400, type: 'invalid_request_error' })
+    const expiring = { file: await anthropicFile(png, 'c.png', { type: 'image/png' }), expires_in_seconds: 3600 }
+    await expect(files.upload(expiring)).rejects.toThrow(/expires_in_seconds is not supported/)
     expect(Buffer.from(await (await files.download(kept.id)).arrayBuffer())).toEqual(png)
     expect(await files.delete(kept.id)).toEqual({ type: 'file_deleted', id: kept.id })
-    await expect(files.retrieveMetadata(kept.id)).rejects.toMatchObject({ status: 404 })
+    await expect(files.retrieveMetadata(kept.id)).rejects.toMatchObject({
+      status: 404,
+      error: { type: 'error', error: { type: 'not_found_error', message: `id: No such File object: ${kept.id}` } },
+    })
     expect(await jsonOf(await call(`/v1/files/${other.id}`))).toMatchObject({ object: 'file', purpose: 'user_data' })
   })
 

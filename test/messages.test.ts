@@ -91,13 +91,20 @@ describe('a message', () => {
       stop_sequence: null,
       stop_details: null,
       container: null,
+      diagnostics: null,
       usage: {
         input_tokens: prompt.length - 7,
         cache_creation_input_tokens: 0,
         cache_read_input_tokens: 7,
         output_tokens: 2,
+        output_tokens_details: { thinking_tokens: 0 },
+        server_tool_use: null,
+        cache_creation: null,
+        inference_geo: null,
+        service_tier: 'standard',
+        speed: null,
       },
-    })
+    } satisfies Anthropic.Message)
     expect(response.headers.get('request-id')).toMatch(/^[0-9a-f]{32}$/)
     expect(prompt).toContain(turn('system', 'Be brief.') + turn('user', 'Hi'))
   })
@@ -435,6 +442,9 @@ describe('thinking', () => {
     expect(message.content).toEqual(
       budget === null ? [answer] : [{ type: 'thinking', thinking: 'Count.', signature }, answer],
     )
+    expect(message.usage.output_tokens_details).toEqual({ thinking_tokens: budget === null ? 0 : 2 })
+    // Tokens that come together may not be told apart.
+    expect(server.engine.works.at(-1)!.whole).toBe(budget === null)
   })
 
   test('can be left out of the reply', async () => {
@@ -690,6 +700,19 @@ describe('errors', () => {
     expect(error.apiMessage).toMatch(message)
   })
 
+  test('a path that is not served: in Anthropic’s shape, with its header for keys', async () => {
+    await expect(client.messages.batches.list()).rejects.toMatchObject({
+      status: 404,
+      error: { type: 'error', error: { type: 'not_found_error', message: 'Unknown path: GET /v1/messages/batches' } },
+    })
+    await expect(client.get('/v1/skills')).rejects.toThrow(Anthropic.NotFoundError)
+    const other = await server.post(`${PATH}/x/y`, fields)
+    expect([other.status, other.headers.get('request-id')]).toEqual([404, other.headers.get('x-trace-id')])
+    const stranger = await fetch(`${server.url}${PATH}/batches`, { headers: { 'x-api-key': 'nobody' } })
+    expect([stranger.status, await stranger.json()]).toMatchObject([401, { error: { type: 'authentication_error' } }])
+    expect(Object.keys(await jsonOf(await server.get('/v1/skills')))).toEqual(['error'])
+  })
+
   test('other methods, and what is no JSON', async () => {
     const get = await server.get(PATH)
     expect([get.status, get.headers.get('allow')]).toEqual([405, 'POST'])
@@ -722,9 +745,19 @@ describe('keys', () => {
 describe('models', () => {
   test('are listed page by page, and found', async () => {
     const ids: string[] = []
-    for await (const { id, type, display_name, created_at, max_input_tokens } of client.models.list({ limit: 1 })) {
+    for await (const { id, created_at, ...model } of client.models.list({ limit: 1 })) {
       ids.push(id)
-      expect([type, display_name, max_input_tokens]).toEqual(['model', expect.any(String), 32_768])
+      expect(model).toEqual({
+        type: 'model',
+        display_name: expect.any(String),
+        max_input_tokens: 32_768,
+        max_tokens: 8192,
+        lifecycle: 'active',
+        capabilities: null,
+        deprecated_at: null,
+        line: null,
+        retires_at: null,
+      } satisfies Omit<Anthropic.ModelInfo, 'id' | 'created_at'>)
       expect(new Date(created_at).getTime()).toBeGreaterThan(0)
     }
     expect(ids).toEqual([MODEL, 'service-mk1'])

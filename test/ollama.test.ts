@@ -350,7 +350,9 @@ describe('who is let in', () => {
 
   test('nothing else is open', async () => {
     expect(await statusOf({}, '/v1/models')).toBe(401)
-    expect(await statusOf({}, '/api/unknown')).toBe(401)
+    const unknown = await fetch(`${server.url}/api/unknown`)
+    expect([unknown.status, await jsonOf(unknown)]).toEqual([404, { error: 'Unknown path: GET /api/unknown' }])
+    expect(await statusOf({ 'x-forwarded-for': '203.0.113.7' }, '/api/unknown')).toBe(401)
     const refused = await fetch(`${server.url}/api/tags`, { headers: { 'x-real-ip': '203.0.113.7' } })
     expect(await jsonOf(refused)).toEqual({ error: expect.stringContaining('proxy') })
   })

@@ -59,6 +59,11 @@ describe('the reference', () => {
   test('the root leads to it', async () => {
     const { links } = await jsonOf<{ links: Record<string, string> }>(await open('/', { accept: 'application/json' }))
     expect(links.docs).toBe('/docs')
+    for (const folder of ['/docs/guide', '/docs/guide/']) {
+      const response = await fetch(server.url + folder, { redirect: 'manual' })
+      expect([folder, response.status, response.headers.get('location')]).toEqual([folder, 302, links.guide])
+    }
+    expect((await open('/docs/assets')).status).toBe(404)
   })
 })
 

@@ -101,7 +101,7 @@ describe('a whole response', () => {
       truncation: 'disabled',
       usage: {
         input_tokens: prompt.length,
-        input_tokens_details: { cached_tokens: 0, image_tokens: 0, audio_tokens: 0 },
+        input_tokens_details: { cached_tokens: 0, cache_write_tokens: 0, image_tokens: 0, audio_tokens: 0 },
         output_tokens: 2,
         output_tokens_details: { reasoning_tokens: 0 },
         total_tokens: prompt.length + 2,
@@ -465,6 +465,9 @@ test.each<[string, object, string | null, string | null, RegExp]>([
   ],
   ['a result without a call', { input: [output({ output: 'x' })] }, 'input[0].call_id', 'invalid_tool_result', /c/],
   ['an unknown reference', { input: [{ type: 'item_reference', id: 'msg_x' }] }, 'input[0].id', null, /not found/],
+  ['an unknown reference', { input: [{ type: null, id: 'msg_x' }] }, 'input[0].id', null, /not found/],
+  ['a message without a role', { input: [{ id: 'msg_x', content: 'Hi' }] }, 'input[0].role', null, /expected one of/],
+  ['a result without a type', { input: [{ id: 'x', call_id: 'c', output: 'y' }] }, 'input[0].role', null, /expected/],
   [
     'an unknown previous response',
     { previous_response_id: 'resp_x' },

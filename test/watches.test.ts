@@ -17,7 +17,16 @@ import * as tables from '../src/storage/schema.ts'
 import { changedCard, type TemporaryCard } from './support/changed-card.ts'
 import { outcomeOf, startLookout } from './support/command-line.ts'
 import { errorOf, jsonOf, startTestServer, type TestServer } from './support/server.ts'
-import { AT_ONCE, eventsOf, LAMP, newKey, WATCH, WatchClient, type WatchEvent } from './support/watch-client.ts'
+import {
+  AT_ONCE,
+  eventsOf,
+  LAMP,
+  newKey,
+  WATCH,
+  type Watch,
+  WatchClient,
+  type WatchEvent,
+} from './support/watch-client.ts'
 
 const MODEL = 'service-mk1.5'
 const LAMPS = {
@@ -499,6 +508,35 @@ describe('watches', () => {
     const client = new WatchClient(server, server.service.apiKey!)
     const error = await errorOf(await client.ask('POST', '', { ...WATCH, ...changes }))
     expect(error).toMatchObject({ param, message: expect.stringMatching(message) })
+  })
+
+  test('null stands for a field that is left out', async () => {
+    const client = await newClient()
+    const plain = { model: 'service-mk1.5', source: { type: 'push' }, questions: [{ ...LAMP, event: {} }] }
+    const unset = {
+      ...{ name: null, fps: null, decode: null, record: null, keep_days: null, region: null, metadata: null },
+      webhook: null,
+      motion: { share: null, at_least_every_seconds: null },
+    }
+    const rule = { above: null, below: null, for_seconds: null, clear_seconds: null, cooldown_seconds: null }
+    const questions = [{ ...LAMP, evidence: null, event: rule }]
+    const settingsOf = ({ model, fps, decode, motion, record, keep_days, questions }: Watch) => {
+      return { model, fps, decode, motion, record, keep_days, questions }
+    }
+    const made = await client.made({ ...plain, motion: undefined, fps: undefined })
+    expect(settingsOf(await client.made({ ...plain, ...unset, questions }))).toEqual(settingsOf(made))
+    const record = { frame: null, before_seconds: null, after_seconds: null }
+    expect(settingsOf(await client.made({ ...plain, ...unset, record }))).toEqual(settingsOf(made))
+    const changes = { model: null, fps: null, decode: null, questions: null, record: null, keep_days: null }
+    const { id } = await client.made({ ...plain, fps: 3, name: 'a', keep_days: 30, record: { frame: false } })
+    const before = await client.find(id)
+    const changed = await client.ask('PATCH', `/${id}`, changes)
+    expect([changed.status, settingsOf(await jsonOf(changed))]).toEqual([200, settingsOf(before)])
+    const url = 'https://example.org/hook'
+    const hooked = await client.ask('PATCH', `/${id}`, { webhook: { url, types: null, secret: null } })
+    expect(await jsonOf(hooked)).toMatchObject({
+      webhook: { url, types: expect.arrayContaining(['watch.event.started']) },
+    })
   })
 
   test('a frame that is not a picture is refused, and so is an invalid time', async () => {

@@ -41,6 +41,7 @@ import { addStudioFetch, type StudioFetchOptions } from './pages/fetch.ts'
 import type { PageFiles } from './pages/page-files.ts'
 import { addReference } from './pages/reference.ts'
 import { addStudio } from './pages/studio.ts'
+import { answerAsAnthropic } from './surfaces/anthropic/errors.ts'
 import { addMessages } from './surfaces/anthropic/messages.ts'
 import { addOcr } from './surfaces/mistral/ocr.ts'
 import { addOllama } from './surfaces/ollama/ollama.ts'
@@ -157,7 +158,7 @@ export function createApi(options: ApiOptions): FastifyInstance {
   addModelCatalogue(app, options)
   addModelPulls(app, { ...options, draining })
   addExaminations(app, options)
-  addFiles(app, serving)
+  addFiles(app, { ...serving, answerAsAnthropic })
   addBatches(app, options)
   addWatches(app, { ...options, draining })
   addRoot(app, {

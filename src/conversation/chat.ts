@@ -51,7 +51,8 @@ interface PreparedView {
   readonly images: FocusParts['images']
 }
 
-type ReplyLimits = AskedTokens & Pick<ChatRequest, 'sampling' | 'streamed' | 'stops' | 'topLogProbs' | 'choices'>
+type ReplyLimits = AskedTokens &
+  Pick<ChatRequest, 'sampling' | 'streamed' | 'countsThoughts' | 'stops' | 'topLogProbs' | 'choices'>
 
 /** Starts a chat. Resolves when the engine has admitted it. */
 export async function startChat(request: ChatRequest, call: Call): Promise<AsyncIterable<ReplyEvent>> {
@@ -198,7 +199,7 @@ async function startReply(asked: Asked, limits: ReplyLimits, call: Call): Promis
 }
 
 async function workOf({ views }: Asked, limits: ReplyLimits, call: Call): Promise<Work> {
-  const { streamed, stops = [], choices = 1 } = limits
+  const { streamed, countsThoughts = false, stops = [], choices = 1 } = limits
   const apart: Branch[] = []
   // Sequential, so that a conversation that is too long is rejected before all its views are built.
   for (const view of views) {
@@ -209,8 +210,10 @@ async function workOf({ views }: Asked, limits: ReplyLimits, call: Call): Promis
   }
   const prefix = sharedBeginning(apart.map(({ suffix }) => suffix))
   const branches = apart.map((branch) => ({ ...branch, suffix: branch.suffix.slice(prefix.length) }))
-  // Larger steps would compute tokens past a stop sequence, and past the limit for all branches.
-  const whole = !streamed && stops.length === 0 && branches.length === 1
+  const hidesThoughts = countsThoughts && views.some((view) => view().prompt.thinking)
+  // Larger steps would compute tokens past a stop sequence, and past the limit for all branches. Nor do they show where a
+  // thought ends.
+  const whole = !streamed && !hidesThoughts && stops.length === 0 && branches.length === 1
   return { organisation: call.organisation, prefix, branches, whole }
 }
 

@@ -40,12 +40,12 @@ export async function embed(
 }
 
 /** Rates each document. @returns vectors of one number, from 0 to 1. @throws ApiError as `embed` does. */
-export async function rerank({ query, documents }: RerankRequest, call: Call): Promise<EmbeddingReply> {
+export async function rerank({ query, documents, documentTokens }: RerankRequest, call: Call): Promise<EmbeddingReply> {
   checkMakes('rerank', call.model)
   const media = await loadOf([{ content: query, param: ['query'] }, ...documents], call)
   const asked = shownOf(query, media)
   const pairs = documents.map(({ content, param }) => ({
-    content: { query: asked, document: shownOf(content, media) },
+    content: { query: asked, document: shownOf(content, media), ...(documentTokens !== null && { documentTokens }) },
     param,
   }))
   return run(pairs, call, false)

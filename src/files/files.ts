@@ -50,6 +50,8 @@ export interface NewFile {
 export interface FileQuery {
   /** The page starts after this id. */
   readonly after: string | null
+  /** How many files are left out before it. */
+  readonly skipped: number
   readonly limit: number
   readonly order: 'asc' | 'desc'
   readonly purpose: Purpose | null
@@ -213,7 +215,8 @@ export class Files implements StoredFiles {
         .from(files)
         .where(and(...conditions))
         .orderBy(ascending ? asc(files.id) : desc(files.id))
-        .limit(query.limit + 1),
+        .limit(query.limit + 1)
+        .offset(query.skipped),
     )
     return { files: rows.slice(0, query.limit).map(toStoredFile), hasMore: rows.length > query.limit }
   }

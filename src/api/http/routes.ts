@@ -1,8 +1,9 @@
-import type { FastifyContextConfig, FastifyInstance, HTTPMethods, RouteHandlerMethod } from 'fastify'
+import type { FastifyContextConfig, FastifyInstance, FastifyRequest, HTTPMethods, RouteHandlerMethod } from 'fastify'
 import type { Scope } from '../../accounts/api-key.ts'
 import type { Bucket } from '../../config/rate-limits.ts'
 import { invalidRequest } from '../../lib/errors/errors.ts'
 import type { Convention } from './conventions.ts'
+import { notFound } from './error-handler.ts'
 
 type Method = 'GET' | 'POST' | 'PATCH' | 'DELETE'
 
@@ -61,4 +62,15 @@ export function addEndpoint(
     },
     handler: reject,
   })
+}
+
+/** Answers the paths of a pattern that no endpoint has, so that their 404 has the shape of the scope, and so has their 401. */
+export function addUnknown(
+  app: FastifyInstance,
+  { url, convention, ...config }: Pick<Endpoint, 'url' | 'convention' | 'keyHeader' | 'keyless'>,
+): void {
+  const constraints = convention === undefined ? {} : { constraints: { convention } }
+  // Before reading the body.
+  const onRequest = async (request: FastifyRequest) => notFound(request)
+  app.route({ method: [...METHODS], url, ...constraints, config, onRequest, handler: onRequest })
 }

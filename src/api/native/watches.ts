@@ -167,7 +167,8 @@ async function list(request: FastifyRequest, running: Running): Promise<WatchLis
 
 async function change(call: ApiCall, request: FastifyRequest, running: Running): Promise<WatchBody> {
   const { value: body } = await running.bodies.read(call, watchChangeBody)
-  const { webhook, ...changes } = body
+  const { webhook, ...fields } = body
+  const changes = Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== undefined))
   checkWebhook(webhook, running)
   const { settings } = await foundWatch(request, running)
   const changed = (known: WatchSettings) => ({ ...known, ...changes }) as WatchSettings

@@ -18,9 +18,12 @@ export interface FilesApiOptions {
   /** Fires when active requests must be aborted. */
   readonly shutdown: AbortSignal
   readonly compatibility: Compatibility
+  /** Has the responses of a scope look as Anthropic's do. */
+  readonly answerAsAnthropic: (scope: FastifyInstance) => void
 }
 
 const MAX_PAGE = 10_000
+const MAX_PAGE_NUMBER = 1_000_000
 
 /**
  * `POST` and `GET /v1/files`; `GET` and `DELETE /v1/files/{file_id}`; `GET /v1/files/{file_id}/content` and `/url`. Anthropic's
@@ -32,7 +35,11 @@ export function addFiles(app: FastifyInstance, options: FilesApiOptions): void {
   app.register(async (scope) => {
     scope.removeAllContentTypeParsers()
     scope.addContentTypeParser('*', (_request, _payload, done) => done(null))
-    for (const shape of [openaiShape(options.compatibility), ANTHROPIC_SHAPE]) addShaped(scope, options, shape)
+    addShaped(scope, options, openaiShape(options.compatibility))
+    scope.register(async (theirs) => {
+      options.answerAsAnthropic(theirs)
+      addShaped(theirs, options, ANTHROPIC_SHAPE)
+    })
     addEndpoint(scope, {
       url: '/v1/files/:file_id/url',
       scope: 'files',
@@ -54,6 +61,8 @@ interface FileShape {
   readonly usualPurpose: Purpose | null
   /** The query parameter with the id of the last file of the page before. */
   readonly after: string
+  /** Whether pages may also be numbered, by the query parameters `page`, from 0, and `page_size`. */
+  readonly hasNumbers: boolean
   /** Query parameters that would select other files than are listed. */
   readonly unsupported: readonly string[]
   file(file: StoredFile): { readonly id: string }
@@ -61,11 +70,16 @@ interface FileShape {
   deleted(id: string): object
 }
 
+/** By which Mistral's clients can select files. */
+const FILTERS = ['sample_type', 'source', 'search', 'mimetypes']
+
 function openaiShape(compatibility: Compatibility): FileShape {
   return {
     usualPurpose: null,
     after: 'after',
-    unsupported: [],
+    ...(compatibility === 'openai'
+      ? { hasNumbers: true, unsupported: FILTERS }
+      : { hasNumbers: false, unsupported: [] }),
     page: (data, hasMore) => toPage(data, hasMore, ''),
     file: (file) => toBody(file, compatibility),
     deleted: (id) => ({ object: 'file', id, deleted: true }) satisfies DeletedFileBody,
@@ -76,6 +90,7 @@ const ANTHROPIC_SHAPE: FileShape = {
   convention: 'anthropic',
   usualPurpose: 'user_data',
   after: 'page',
+  hasNumbers: false,
   unsupported: ['ids', 'ids[]', 'scope_id'],
   page: (data, hasMore) => ({ data, next_page: hasMore ? data.at(-1)!.id : null }),
   file: ({ id, bytes, createdAt, filename, contentType }) => ({
@@ -145,16 +160,22 @@ async function list(request: FastifyRequest, files: Files, shape: FileShape): Pr
   const { query } = request
   const refused = shape.unsupported.find((name) => name in (query as object))
   if (refused !== undefined) throw invalidRequest(`Invalid '${refused}': not supported`, refused)
-  const page = await files.list(principalOf(request).organisation, readQuery(query, shape.after))
+  const page = await files.list(principalOf(request).organisation, readQuery(query, shape))
   return shape.page(page.files.map(shape.file), page.hasMore)
 }
 
-function readQuery(query: unknown, afterName: string): FileQuery {
+function readQuery(query: unknown, { after: afterName, hasNumbers }: FileShape): FileQuery {
   const { [afterName]: after, order, purpose } = query as Record<string, unknown>
   if (after !== undefined && !(typeof after === 'string' && isFileId(after))) {
     throw invalidRequest(`Invalid '${afterName}': expected the id of a file`, afterName)
   }
-  const limit = queryNumber(query, 'limit', { min: 1, max: MAX_PAGE }) ?? MAX_PAGE
+  const [size, page] = hasNumbers
+    ? [
+        queryNumber(query, 'page_size', { min: 1, max: MAX_PAGE }),
+        queryNumber(query, 'page', { min: 0, max: MAX_PAGE_NUMBER }),
+      ]
+    : [null, null]
+  const limit = queryNumber(query, 'limit', { min: 1, max: MAX_PAGE }) ?? size ?? MAX_PAGE
   if (order !== undefined && order !== 'asc' && order !== 'desc') {
     throw invalidRequest("Invalid 'order': expected 'asc' or 'desc'", 'order')
   }
@@ -162,7 +183,7 @@ function readQuery(query: unknown, afterName: string): FileQuery {
   if (purpose !== undefined && wanted === null) {
     throw invalidRequest(`Invalid 'purpose': expected ${PURPOSES.map((known) => `'${known}'`).join(' or ')}`, 'purpose')
   }
-  return { after: after ?? null, limit, order: order ?? 'desc', purpose: wanted }
+  return { after: after ?? null, skipped: (page ?? 0) * limit, limit, order: order ?? 'desc', purpose: wanted }
 }
 
 async function remove(request: FastifyRequest, files: Files, shape: FileShape): Promise<object> {
@@ -202,10 +223,15 @@ function noSuchFile(id: string): ApiError {
 function toBody(file: StoredFile, compatibility: Compatibility): FileBody {
   const { id, bytes, createdAt, expiresAt, filename, purpose } = file
   const expiry = expiresAt === null ? {} : { expires_at: expiresAt }
-  // The clients whose purposes these are accept no file without these fields.
-  const isTheirs = purpose === 'ocr' || purpose === 'audio'
-  const ocr = isTheirs ? ({ sample_type: `${purpose}_input`, source: 'upload', deleted: false } as const) : {}
-  const body: FileBody = { object: 'file', id, bytes, created_at: createdAt, ...expiry, filename, purpose, ...ocr }
+  // Mistral's clients, whose purposes these are, accept no file without these fields, nor a list with one.
+  const isTheirs = compatibility === 'openai' || purpose === 'ocr' || purpose === 'audio'
+  const theirs = isTheirs ? ({ sample_type: sampleType(purpose), source: 'upload', deleted: false } as const) : {}
+  const body: FileBody = { object: 'file', id, bytes, created_at: createdAt, ...expiry, filename, purpose, ...theirs }
   // OpenAI's clients can wait until a file is processed. Here, every stored file is.
   return compatibility === 'openai' ? { ...body, status: 'processed' } : body
+}
+
+function sampleType(purpose: Purpose): string {
+  if (purpose === 'batch') return 'batch_request'
+  return purpose === 'batch_output' ? 'batch_result' : `${purpose}_input`
 }

@@ -254,10 +254,14 @@ function typeFor(purpose: Purpose, media: MediaType | ApiError): NewFile['conten
   return media
 }
 
-/** Rejects `expires_after`: a client that relies on expiry must learn that files are kept until they are deleted. */
+/** What OpenAI's, Anthropic's and Mistral's clients call the time after which a file is to be deleted. */
+const EXPIRY = /^(expires_after|expires_in_seconds|expiry)\b/
+
+/** Rejects a time of expiry: a client that relies on it must learn that files are kept until they are deleted. */
 function rejectExpiry(fields: ReadonlyMap<string, string>): void {
-  if (![...fields.keys()].some((name) => /^expires_after\b/.test(name))) return
-  throw invalidRequest('expires_after is not supported: files are kept until they are deleted', 'expires_after')
+  const [name] = [...fields.keys()].flatMap((field) => EXPIRY.exec(field)?.[1] ?? [])
+  if (name === undefined) return
+  throw invalidRequest(`${name} is not supported: files are kept until they are deleted`, name)
 }
 
 function readPurpose(text: string | null): Purpose {

@@ -37,8 +37,11 @@ export interface PageOptions {
 export function addPage(app: FastifyInstance, { url, filesUrl, files, permissions }: PageOptions): void {
   const headers = { ...PAGE_HEADERS, 'permissions-policy': permissions }
   const send = async (name: string, request: FastifyRequest, reply: FastifyReply) => {
-    const file = (await files()).get(name)
-    return file === undefined ? notFound(request) : sendFile(file, request, reply.headers(headers))
+    const all = await files()
+    const file = all.get(name)
+    if (file !== undefined) return sendFile(file, request, reply.headers(headers))
+    const index = `${name}/index.html`
+    return all.has(index) ? reply.redirect(`${url}/${index}`) : notFound(request)
   }
   addEndpoint(app, { url, handlers: { GET: (request, reply) => send('index.html', request, reply) } })
   addEndpoint(app, {

@@ -18,6 +18,8 @@ export interface RerankRequest extends Pick<EmbeddingRequest, 'names'> {
   readonly query: InputContent
   /** At least one. */
   readonly documents: readonly Placed<InputContent>[]
+  /** After how many tokens documents are cut that are texts, by an engine that can; null to cut none. */
+  readonly documentTokens: number | null
 }
 
 /** A text; or texts and pictures that have one vector. */

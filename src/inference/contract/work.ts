@@ -125,4 +125,6 @@ export type EmbedContent = string | { readonly parts: readonly PromptPart[] }
 export interface RankedPair {
   readonly query: EmbedContent
   readonly document: EmbedContent
+  /** After how many tokens the document is cut, where both are texts; only for local models. Absent where it is not. */
+  readonly documentTokens?: number
 }

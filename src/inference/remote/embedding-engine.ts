@@ -30,6 +30,7 @@ export async function startEmbeddingEngine(card: OpenAiModelCard, options: Remot
     ...{ model, parameters, silenceMs },
     apiKey: apiKeyOf(card),
     contextTokens: info.contextTokens,
+    pixelsPerToken: card.image?.pixelsPerToken ?? null,
   })
   const servers = serversOf(card, wire, options)
   return watched(card, servers, new EmbeddingEngine(info, wire, servers, mostWaiting(card, options)))

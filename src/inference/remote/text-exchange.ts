@@ -5,6 +5,7 @@ import type { PromptPart } from '../contract/parts.ts'
 import { notSupported } from './constraint-writer.ts'
 import type { AdmittedBranch, CompletionRun, Exchange, ReadPrompt } from './exchange.ts'
 import { type PromptPiece, readMessages } from './openai/chat-messages.ts'
+import { estimatedTokens } from './openai/estimate.ts'
 import type { ChatQuestion } from './openai/openai-wire.ts'
 import { pictureKey } from './prompt.ts'
 import { saltOf } from './salt.ts'
@@ -26,8 +27,6 @@ export interface TextExchangeParts {
   readonly pixelsPerToken: number | null
 }
 
-/** For usage, and for the room that is left to a reply: an estimate refuses nothing that a server would take. */
-const BYTES_PER_TOKEN = 4
 /** Characters of a prompt that decide which server gets it, where it has no picture. */
 const KEY_CHARACTERS = 1024
 /** Most tokens of a thought, by the effort that is asked for. */
@@ -47,7 +46,10 @@ export class TextExchange implements Exchange<TextPrompt> {
   }
 
   async read(prompts: readonly (readonly PromptPart[])[], params: readonly string[]): Promise<readonly TextPrompt[]> {
-    return prompts.map((parts, index) => this.#estimated(parts.flatMap((part) => this.#piecesOf(part, params[index]!))))
+    return prompts.map((parts, index) => {
+      const pieces = parts.flatMap((part) => this.#piecesOf(part, params[index]!))
+      return { pieces, ...estimatedTokens(pieces, this.#parts.pixelsPerToken) }
+    })
   }
 
   join(first: TextPrompt, second: TextPrompt): { readonly prompt: TextPrompt; readonly countedTokens: number } {
@@ -141,16 +143,5 @@ export class TextExchange implements Exchange<TextPrompt> {
     if (part.type === 'audio') throw invalidRequest('This model does not take audio.', param)
     if (this.#parts.pixelsPerToken === null) throw invalidRequest('This model does not take images.', param)
     return part.type === 'image' ? [part] : part.frames.map((image) => ({ type: 'image', image }))
-  }
-
-  #estimated(pieces: readonly PromptPiece[]): TextPrompt {
-    const side = this.#parts.pixelsPerToken ?? 1
-    let bytes = 0
-    let imageTokens = 0
-    for (const piece of pieces) {
-      if (piece.type === 'text') bytes += Buffer.byteLength(piece.text)
-      else imageTokens += Math.ceil(piece.image.width / side) * Math.ceil(piece.image.height / side)
-    }
-    return { pieces, imageTokens, promptTokens: Math.ceil(bytes / BYTES_PER_TOKEN) + imageTokens }
   }
 }

@@ -5,10 +5,14 @@ import { compactJson, rawItems, rawMember, rawMembers } from '../../../lib/json/
  * integer-like keys and the digits of large numbers, and the model is shown both.
  */
 export function restoreTexts(body: object, text: string): void {
+  if (!MARKS.test(text)) return
   const root: Node = new Map()
   for (const place of textsIn(body as Fields)) add(root, place)
   if (root.size > 0) restore(root, text)
 }
+
+/** One of them is where there is such JSON, or an escape that may spell one. */
+const MARKS = /tool_use|tool_calls|input_json|\\u00/
 
 type Fields = Record<string | number, unknown>
 

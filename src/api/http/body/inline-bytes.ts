@@ -17,6 +17,20 @@ export interface InlineBytes {
 const SHORTEST = 16 * 1024
 
 /**
+ * Whether a text of JSON may hold a string that is long enough. To look through a body of many small items takes longer than all
+ * else that is done with it.
+ */
+export function mayHoldMedia(text: string): boolean {
+  for (let at = 0; at + SHORTEST <= text.length; ) {
+    // Base64 and URLs have no quotes.
+    const quote = text.lastIndexOf('"', at + SHORTEST - 1)
+    if (quote < at) return true
+    at = quote + 1
+  }
+  return false
+}
+
+/**
  * Decodes the base64 media of a parsed body and leaves an empty string in their place. Invalid base64 stays where it
  * is: the media loader reports it later, as an error of that input alone.
  */

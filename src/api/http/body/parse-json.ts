@@ -4,7 +4,7 @@ import { isRecord } from '../../../lib/json/parse-json.ts'
 import { rawItems, rawMember } from '../../../lib/json/raw-json.ts'
 import { parseBody } from '../wire/parse.ts'
 import { copyOf, reduceSeeds, restoreTexts } from './client-texts.ts'
-import { type InlineBytes, takeInlineMedia } from './inline-bytes.ts'
+import { type InlineBytes, mayHoldMedia, takeInlineMedia } from './inline-bytes.ts'
 import { checkShape } from './json-shape.ts'
 
 /** A body that its schema accepts. It can be sent between threads. */
@@ -32,7 +32,8 @@ export function parseJson<Fields>(bytes: Buffer, schema: z.ZodType<Fields>, take
   const tools = hasTools(value) ? (value.tools as readonly Declared[]) : []
   const rawParameters = rawParametersOf(tools, text)
   emptyParameters(tools)
-  return { value, rawParameters, inline: takesInline ? takeInlineMedia(value as object) : [] }
+  const inline = takesInline && mayHoldMedia(text) ? takeInlineMedia(value as object) : []
+  return { value, rawParameters, inline }
 }
 
 /** `__proto__` is an ordinary key here and later: no code assigns by clients' keys (`client-json.ts`). */

@@ -15,7 +15,7 @@ declare module 'fastify' {
   }
 }
 
-/** Measures every request. Labels are bounded: unknown paths share one, and the model is empty when there is none. */
+/** Measures every request. Labels are bounded: unknown paths share a few, and the model is empty when there is none. */
 export function measureRequests(app: FastifyInstance, meter: RequestMeter): void {
   app.addHook('onRequest', (request, reply, done) => {
     const start = performance.now()

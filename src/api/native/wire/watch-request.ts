@@ -17,21 +17,31 @@ const LONGEST_URL = 2_048
 /** Before the start of an event, and after it. */
 const LONGEST_CLIP_SECONDS = 30
 
+/** A field that may be left out, or null. */
+function optional<Schema extends z.ZodType>(schema: Schema) {
+  return schema.nullish().transform((given) => given ?? undefined)
+}
+
+/** A field that has a default where it is left out, or null: for fields to which null does not mean something else. */
+function usual<Schema extends z.ZodType>(schema: Schema, value: z.core.util.NoUndefined<z.output<Schema>>) {
+  return schema
+    .nullable()
+    .default(value)
+    .transform((given) => (given === null ? value : given))
+}
+
 /** When a frame was taken. */
 export const dateTime = z.iso.datetime({ offset: true, error: 'expected a time such as 2027-01-31T12:00:00.5Z' })
 export const share = z.number().min(0).max(1)
 const RULE = { above: 0.7, below: 0.4, for_seconds: 2, clear_seconds: 5, cooldown_seconds: 0 }
 const rule = {
-  above: share.default(RULE.above).describe('An event starts when the value has been at least this.'),
-  below: share.default(RULE.below).describe('An event ends when the value has been less than this.'),
-  for_seconds: z.number().min(0).max(LONGEST_SECONDS).default(RULE.for_seconds),
-  clear_seconds: z.number().min(0).max(LONGEST_SECONDS).default(RULE.clear_seconds),
-  cooldown_seconds: z
-    .number()
-    .min(0)
-    .max(DAY_SECONDS)
-    .default(RULE.cooldown_seconds)
-    .describe('How long after the end of an event no other starts.'),
+  above: usual(share, RULE.above).describe('An event starts when the value has been at least this.'),
+  below: usual(share, RULE.below).describe('An event ends when the value has been less than this.'),
+  for_seconds: usual(z.number().min(0).max(LONGEST_SECONDS), RULE.for_seconds),
+  clear_seconds: usual(z.number().min(0).max(LONGEST_SECONDS), RULE.clear_seconds),
+  cooldown_seconds: usual(z.number().min(0).max(DAY_SECONDS), RULE.cooldown_seconds).describe(
+    'How long after the end of an event no other starts.',
+  ),
 }
 const evidence = requests
   .strictObject('WatchEvidence', {
@@ -101,13 +111,11 @@ const described = {
     .string()
     .max(LONGEST_URL)
     .describe('Without user name and password. The server’s setting LOOKOUT_CAMERA_HOSTS must name its host.'),
-  username: z.string().min(1).max(256).optional(),
-  password: z.string().max(256).optional().describe('Stored encrypted, and never shown.'),
-  certificate: certificateRule
-    .optional()
-    .describe(
-      'Of rtsps and https: `verify`, which is the default, trusts a certificate that is valid for the host, `any` every one, and `sha256:` with a fingerprint in hexadecimal that one alone.',
-    ),
+  username: optional(z.string().min(1).max(256)),
+  password: optional(z.string().max(256)).describe('Stored encrypted, and never shown.'),
+  certificate: optional(certificateRule).describe(
+    'Of rtsps and https: `verify`, which is the default, trusts a certificate that is valid for the host, `any` every one, and `sha256:` with a fingerprint in hexadecimal that one alone.',
+  ),
 }
 const source = requests.union(
   'WatchSource',
@@ -130,8 +138,8 @@ const name = z.string().max(256).nullable()
 const fps = z.number().min(0.05).max(10)
 const motion = requests
   .strictObject('WatchMotion', {
-    share: share.default(0.01).describe('The share of the picture that must have changed.'),
-    at_least_every_seconds: z.number().min(0).max(DAY_SECONDS).default(60),
+    share: usual(share, 0.01).describe('The share of the picture that must have changed.'),
+    at_least_every_seconds: usual(z.number().min(0).max(DAY_SECONDS), 60),
   })
   .nullable()
 const clipSeconds = z.number().min(0).max(LONGEST_CLIP_SECONDS)
@@ -149,9 +157,9 @@ const region = z
 const REGION =
   'The part of each frame that is looked at, as fractions of its sides. What moves outside causes no look. Null: all.'
 const record = requests.strictObject('WatchRecord', {
-  frame: z.boolean().default(true).describe('Whether the first frame of an event becomes a file.'),
-  before_seconds: clipSeconds.default(0).describe('Of a camera: how long before an event starts its clip begins.'),
-  after_seconds: clipSeconds.default(0).describe('How long its clip goes on. Both 0: no clip.'),
+  frame: usual(z.boolean(), true).describe('Whether the first frame of an event becomes a file.'),
+  before_seconds: usual(clipSeconds, 0).describe('Of a camera: how long before an event starts its clip begins.'),
+  after_seconds: usual(clipSeconds, 0).describe('How long its clip goes on. Both 0: no clip.'),
 })
 const metadata = metadataPairs().register(requestSchemas, { id: 'WatchMetadata' }).nullable()
 const keepDays = z.int().min(1).max(365)
@@ -163,12 +171,10 @@ const webhook = requests
       .refine((text) => URL.canParse(text), 'expected an http or https URL')
       .refine((text) => !hasCredentials(text), 'expected a URL without a user name and password')
       .describe('Gets each event by POST, signed as Standard Webhooks say.'),
-    types: z.array(eventType).min(1).optional().describe('The types of events that are sent. Left out: all.'),
-    secret: z
-      .string()
-      .refine(isSecret, 'expected whsec_ and 24 to 64 bytes in base64')
-      .optional()
-      .describe('Signs the events. Left out: the watch keeps the one that it has, or the answer shows a new one.'),
+    types: optional(z.array(eventType).min(1)).describe('The types of events that are sent. Left out: all.'),
+    secret: optional(z.string().refine(isSecret, 'expected whsec_ and 24 to 64 bytes in base64')).describe(
+      'Signs the events. Left out: the watch keeps the one that it has, or the answer shows a new one.',
+    ),
   })
   .nullable()
 
@@ -182,33 +188,33 @@ export const watchRequest = requests.strictObject('WatchRequest', {
   model: z.string(),
   name: name.default(null),
   source,
-  fps: fps.default(1).describe('Looks in a second, at most.'),
-  decode: decode
-    .default('auto')
-    .describe('Of a camera: the frames that are decoded. `auto`: key frames, where they come as often as `fps` says.'),
+  fps: usual(fps, 1).describe('Looks in a second, at most.'),
+  decode: usual(decode, 'auto').describe(
+    'Of a camera: the frames that are decoded. `auto`: key frames, where they come as often as `fps` says.',
+  ),
   motion: motion
     .default({ share: 0.01, at_least_every_seconds: 60 })
     .describe('Frames in which nothing has moved are not looked at. Null: all are. Left out: its defaults.'),
   region: region.default(null).describe(REGION),
   questions,
-  record: record.default({ frame: true, before_seconds: 0, after_seconds: 0 }),
-  keep_days: keepDays.default(7).describe('How long events, their frames and their clips are kept.'),
+  record: usual(record, { frame: true, before_seconds: 0, after_seconds: 0 }),
+  keep_days: usual(keepDays, 7).describe('How long events, their frames and their clips are kept.'),
   metadata: metadata.default(null),
   webhook: webhook.default(null),
 })
 export const watchBody = bodyFormat(import.meta.url, 'watchRequest', watchRequest)
 
-/** Body of `PATCH /v1/watches/{watch_id}`: what is to change. */
+/** Body of `PATCH /v1/watches/{watch_id}`: what is to change. Null stands for nothing where a watch can have none, else for no change. */
 export const watchChange = requests.strictObject('WatchChange', {
-  model: z.string().optional(),
+  model: optional(z.string()),
   name: name.optional(),
-  fps: fps.optional(),
-  decode: decode.optional(),
+  fps: optional(fps),
+  decode: optional(decode),
   motion: motion.optional(),
   region: region.optional().describe(REGION),
-  questions: questions.optional(),
-  record: record.optional(),
-  keep_days: keepDays.optional(),
+  questions: optional(questions),
+  record: optional(record),
+  keep_days: optional(keepDays),
   metadata: metadata.optional(),
   webhook: webhook.optional().describe('Null: no webhook. One that has ended is active again.'),
 })
@@ -220,6 +226,6 @@ export const watchPicture = z.string().meta({ format: 'binary' }).register(reque
 /** What a text message of a WebSocket says of the frame that follows. */
 export const watchFrameNote = z.strictObject({
   type: z.literal('frame'),
-  time: dateTime.optional(),
-  wait: z.boolean().optional(),
+  time: optional(dateTime),
+  wait: optional(z.boolean()),
 })

@@ -11,9 +11,11 @@ export const file = responses.object('File', {
   purpose: z.enum(PURPOSES),
   expires_at: z.int().optional().describe('When a file that the server has made is deleted.'),
   sample_type: z
-    .enum(['ocr_input', 'audio_input'])
+    .string()
     .optional()
-    .describe('Present with the purposes `ocr` and `audio`, as are the next two: their clients need them.'),
+    .describe(
+      'Present with the purposes `ocr` and `audio`, and with `compatibility: openai`, as are the next two: Mistral’s clients need them.',
+    ),
   source: z.literal('upload').optional(),
   deleted: z.literal(false).optional(),
   status: z.literal('processed').optional().describe('Only with `compatibility: openai`.'),

@@ -1,13 +1,21 @@
-import type { FastifyReply, FastifyRequest } from 'fastify'
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import type { ApiError } from '../../../lib/errors/errors.ts'
 import { answerError, type ShownError } from '../../http/error-handler.ts'
 import { THREADS_UNSUPPORTED } from './wire/message-request.ts'
 import type { MessageErrorBody } from './wire/message-response.ts'
 
-export const REQUEST_ID = 'request-id'
+const REQUEST_ID = 'request-id'
 
-/** Shows errors as Anthropic's API does. */
-export function handleError(error: unknown, request: FastifyRequest, reply: FastifyReply): void {
+/** Has all responses of a scope's endpoints, errors too, look as those of Anthropic's API. */
+export function answerAsAnthropic(scope: FastifyInstance): void {
+  scope.setErrorHandler(handleError)
+  scope.addHook('onRequest', (request, reply, done) => {
+    reply.header(REQUEST_ID, request.id)
+    done()
+  })
+}
+
+function handleError(error: unknown, request: FastifyRequest, reply: FastifyReply): void {
   reply.header(REQUEST_ID, request.id)
   answerError(error, request, reply, (shown) => showError(shown, request.id))
 }

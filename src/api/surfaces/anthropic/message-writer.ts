@@ -34,7 +34,6 @@ export class MessageWriter implements ReplyWriter<ReplyEvent> {
 
   /** Returns the message before its first block. */
   #begun(): MessageBody {
-    const { promptTokens } = this.#context.metered.tokens
     return {
       id: this.#id,
       type: 'message',
@@ -45,7 +44,8 @@ export class MessageWriter implements ReplyWriter<ReplyEvent> {
       stop_sequence: null,
       stop_details: null,
       container: null,
-      usage: this.#usage(promptTokens, 0),
+      diagnostics: null,
+      usage: this.#wholeUsage(null),
     }
   }
 
@@ -77,8 +77,13 @@ export class MessageWriter implements ReplyWriter<ReplyEvent> {
   }
 
   body(): MessageBody {
-    const { delta, usage } = this.#end()
-    return { ...this.#begun(), content: this.#collector.blocks, ...delta, usage }
+    const { delta } = this.#end()
+    return {
+      ...this.#begun(),
+      content: this.#collector.blocks,
+      ...delta,
+      usage: this.#wholeUsage(this.#finish),
+    }
   }
 
   #send(event: MessageEventBody, stream: Frames): void {
@@ -92,10 +97,10 @@ export class MessageWriter implements ReplyWriter<ReplyEvent> {
 
   #end() {
     const finish = this.#finish!
-    const { stoppedBy = null, usage } = finish
+    const { stoppedBy = null } = finish
     return {
-      delta: { stop_reason: this.#reason(finish), stop_sequence: stoppedBy, stop_details: null },
-      usage: this.#usage(usage.promptTokens, usage.completionTokens),
+      delta: { stop_reason: this.#reason(finish), stop_sequence: stoppedBy, stop_details: null, container: null },
+      usage: this.#usage(finish),
     }
   }
 
@@ -107,13 +112,27 @@ export class MessageWriter implements ReplyWriter<ReplyEvent> {
     return isFull ? 'model_context_window_exceeded' : 'max_tokens'
   }
 
-  #usage(promptTokens: number, completionTokens: number): MessageUsageBody {
-    const cached = Math.min(this.#context.metered.tokens.cachedTokens, promptTokens)
+  #wholeUsage(finish: ReplyFinish | null): MessageBody['usage'] {
+    return {
+      ...this.#usage(finish),
+      ...{ cache_creation: null, inference_geo: null, service_tier: 'standard', speed: null },
+    }
+  }
+
+  /** @param finish null before the first block. */
+  #usage(finish: ReplyFinish | null): MessageUsageBody {
+    const { tokens } = this.#context.metered
+    const { promptTokens, completionTokens, reasoningTokens } = finish?.usage ?? { ...tokens, ...NONE_WRITTEN }
+    const cached = Math.min(tokens.cachedTokens, promptTokens)
     return {
       input_tokens: promptTokens - cached,
       cache_creation_input_tokens: 0,
       cache_read_input_tokens: cached,
       output_tokens: completionTokens,
+      output_tokens_details: { thinking_tokens: reasoningTokens },
+      server_tool_use: null,
     }
   }
 }
+
+const NONE_WRITTEN = { completionTokens: 0, reasoningTokens: 0 }

@@ -2,10 +2,11 @@ import type { FastifyInstance } from 'fastify'
 import type { ReplyEvent } from '../../../conversation/reply/reply.ts'
 import type { ReadBody } from '../../http/body/body-reader.ts'
 import { addCalls } from '../../http/client-call.ts'
+import { addUnknown } from '../../http/routes.ts'
 import { admitUnmetered, bodiesOf, type Serving } from '../admission.ts'
 import { type ChatSurface, serveChat } from '../serve-chat.ts'
 import { toChatRequest } from './chat-request.ts'
-import { handleError, REQUEST_ID } from './errors.ts'
+import { answerAsAnthropic } from './errors.ts'
 import { MessageWriter } from './message-writer.ts'
 import { addAnthropicModels, modelNotFound } from './models.ts'
 import { countTokensBody, type MessageRequestBody, messageBody } from './wire/message-request.ts'
@@ -22,11 +23,7 @@ const COUNTED = bodiesOf(ENDPOINT, countTokensBody, modelNotFound)
 export function addMessages(app: FastifyInstance, serving: Serving): void {
   const surface = messages(serving)
   app.register(async (scope) => {
-    scope.setErrorHandler(handleError)
-    scope.addHook('onRequest', (request, reply, done) => {
-      reply.header(REQUEST_ID, request.id)
-      done()
-    })
+    answerAsAnthropic(scope)
     addCalls(scope, {
       bucket: 'chat',
       keyHeader: 'x-api-key',
@@ -40,6 +37,8 @@ export function addMessages(app: FastifyInstance, serving: Serving): void {
       },
     })
     addAnthropicModels(scope, serving.models)
+    addUnknown(scope, { url: `${PATH}/*`, keyHeader: 'x-api-key' })
+    addUnknown(scope, { url: '/v1/*', keyHeader: 'x-api-key', convention: 'anthropic' })
   })
 }
 

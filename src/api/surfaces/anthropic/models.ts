@@ -71,5 +71,8 @@ function toModelInfo({ served, contextTokens, outputTokens }: ServedModel): Mode
     created_at: new Date(served.created * 1000).toISOString(),
     max_input_tokens: contextTokens,
     max_tokens: outputTokens,
+    lifecycle: 'active',
+    // Clients with types have these fields, and some read no model that lacks one.
+    ...{ capabilities: null, deprecated_at: null, line: null, retires_at: null },
   }
 }

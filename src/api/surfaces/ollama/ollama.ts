@@ -5,7 +5,7 @@ import { invalidRequest } from '../../../lib/errors/errors.ts'
 import type { ApiCall } from '../../http/api-call.ts'
 import { addCalls } from '../../http/client-call.ts'
 import { JSON_LINES } from '../../http/connection/response-stream.ts'
-import { addEndpoint } from '../../http/routes.ts'
+import { addEndpoint, addUnknown } from '../../http/routes.ts'
 import type { Serving } from '../admission.ts'
 import { type ChatSurface, serveChat } from '../serve-chat.ts'
 import { fromChat, fromGenerate } from './chat-request.ts'
@@ -84,6 +84,7 @@ export function addOllama(app: FastifyInstance, serving: Serving): void {
         handlers: { GET: refuse, POST: refuse, DELETE: refuse },
       })
     }
+    addUnknown(scope, { url: '/api/*', keyless: true })
   })
 }
 

@@ -40,7 +40,7 @@ export function chatCompletions({
     ...bodiesOf('chat', compatibility === 'openai' ? openAiChatBody : chatBody),
     async start({ read, metered, caller, signal }) {
       const { value: body } = read
-      const chat = toChatRequest(read)
+      const chat = toChatRequest(read, compatibility === 'openai')
       const count = chat.choices ?? 1
       // Most requests ask for one reply, whose events need no numbers.
       const events = await (count === 1
@@ -57,7 +57,7 @@ export function chatCompletions({
       }
       const rated = chat.topLogProbs !== null
       const tellsUsage = body.stream_options?.include_usage === true
-      const writer = new CompletionWriter(heading, { rated, tellsUsage, compatibility }, count)
+      const writer = new CompletionWriter(heading, { rated, tellsUsage, compatibility, metered }, count)
       return { events, writer, streamed: body.stream === true }
     },
   }

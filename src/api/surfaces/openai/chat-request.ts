@@ -6,8 +6,14 @@ import type { ReadBody } from '../../http/body/body-reader.ts'
 import { toReplyOptions } from './reply-options.ts'
 import type { ChatRequestBody } from './wire/chat-request.ts'
 
-/** @throws ApiError for fields that exclude each other. */
-export function toChatRequest({ value: body, rawParameters }: ReadBody<ChatRequestBody>): ChatRequest {
+/**
+ * @param countsThoughts whether the usage of the reply says how many tokens are thoughts.
+ * @throws ApiError for fields that exclude each other.
+ */
+export function toChatRequest(
+  { value: body, rawParameters }: ReadBody<ChatRequestBody>,
+  countsThoughts = false,
+): ChatRequest {
   const tools = toolsOf(body)
   return {
     ...toReplyOptions(body),
@@ -21,6 +27,7 @@ export function toChatRequest({ value: body, rawParameters }: ReadBody<ChatReque
     ),
     stops: typeof body.stop === 'string' ? [body.stop] : (body.stop ?? []),
     streamed: body.stream === true,
+    countsThoughts,
     choices: body.n ?? 1,
   }
 }

@@ -8,6 +8,7 @@ import {
   type WholeReply,
 } from '../../../conversation/reply/reply.ts'
 import { totalUsage, type Usage } from '../../../conversation/reply/usage.ts'
+import type { MeteredRequest } from '../../http/record/metering.ts'
 import type { Frames, ReplyWriter } from '../serve-chat.ts'
 import { toLogProbs } from './log-probs.ts'
 import { toDelta, toMessageBody } from './reply-message.ts'
@@ -28,6 +29,8 @@ export interface CompletionForm {
   /** Whether a stream includes usage: in the finish by the contract, in a later chunk without choices by OpenAI. */
   readonly tellsUsage: boolean
   readonly compatibility: Compatibility
+  /** What the engine has counted of the request so far. */
+  readonly metered: Pick<MeteredRequest, 'tokens'>
 }
 
 /** Writes the replies to one chat as a completion. Events without a number belong to the only reply. */
@@ -63,8 +66,10 @@ export class CompletionWriter implements ReplyWriter<ReplyEvent | ChoiceEvent> {
 
   end(stream: Frames): void {
     stream.send(this.#last)
-    const { tellsUsage, compatibility } = this.#form
-    if (tellsUsage && compatibility === 'openai') stream.send(this.#chunks[0]!.usage(totalUsage(this.#finishes)))
+    const { tellsUsage, compatibility, metered } = this.#form
+    if (tellsUsage && compatibility === 'openai') {
+      stream.send(this.#chunks[0]!.usage(toOpenAiUsage(totalUsage(this.#finishes), metered)))
+    }
     stream.send('[DONE]')
   }
 
@@ -83,11 +88,12 @@ export class CompletionWriter implements ReplyWriter<ReplyEvent | ChoiceEvent> {
   }
 
   body(): ChatCompletionBody {
-    const { rated, compatibility } = this.#form
+    const { rated, compatibility, metered } = this.#form
     // The contract has no such fields; OpenAI's clients may expect a null.
     const isOpenAi = compatibility === 'openai'
     const none = isOpenAi ? { logprobs: null } : {}
     const { id, created, model, fingerprint } = this.#heading
+    const usage = totalUsage(this.#finishes)
     return {
       id,
       object: 'chat.completion',
@@ -100,7 +106,7 @@ export class CompletionWriter implements ReplyWriter<ReplyEvent | ChoiceEvent> {
         ...(rated ? { logprobs: toLogProbs(reply.logProbs, reply.finish.places) } : none),
         finish_reason: toReason(reply.finish, compatibility),
       })),
-      usage: toUsage(totalUsage(this.#finishes), compatibility),
+      usage: isOpenAi ? toOpenAiUsage(usage, metered) : toUsage(usage),
     }
   }
 }
@@ -143,14 +149,13 @@ class ChunkWriter {
         ? this.#before + JSON.stringify(delta) + this.#after
         : this.#write(delta, { logProbs })
     }
-    const usage =
-      this.#form.tellsUsage && this.#form.compatibility === 'contract' ? toUsage(event.usage, 'contract') : null
+    const usage = this.#form.tellsUsage && this.#form.compatibility === 'contract' ? toUsage(event.usage) : null
     return this.#write({}, { logProbs, places: event.places, finish: toReason(event, this.#form.compatibility), usage })
   }
 
   /** The last chunk of all, as in OpenAI's API. */
-  usage(usage: Usage): string {
-    return JSON.stringify(this.#chunk([], toUsage(usage, 'openai')))
+  usage(usage: UsageBody): string {
+    return JSON.stringify(this.#chunk([], usage))
   }
 
   #write(delta: Choice['delta'], { logProbs, places, finish = null, usage = null }: ChunkRest = {}): string {
@@ -191,18 +196,26 @@ function toReason({ reason }: ReplyFinish, compatibility: Compatibility): Finish
   return compatibility === 'openai' && reason === 'interrupted' ? 'stop' : reason
 }
 
-/** `image_tokens` and `reasoning_tokens` are not in the contract, whose replies have no other fields. */
-export function toUsage(usage: Usage, compatibility: Compatibility): UsageBody {
-  const { promptTokens, completionTokens, imageTokens, audioTokens, reasoningTokens } = usage
-  const details = {
-    audio_tokens: audioTokens ?? 0,
-    ...(compatibility === 'openai' ? { image_tokens: imageTokens } : {}),
-  }
+/** The contract's usage, whose replies have no other fields. */
+function toUsage({ promptTokens, completionTokens, audioTokens }: Usage): UsageBody {
   return {
     prompt_tokens: promptTokens,
     completion_tokens: completionTokens,
     total_tokens: promptTokens + completionTokens,
-    ...(audioTokens === null && compatibility === 'contract' ? {} : { prompt_tokens_details: details }),
-    ...(compatibility === 'openai' ? { completion_tokens_details: { reasoning_tokens: reasoningTokens } } : {}),
+    ...(audioTokens === null ? {} : { prompt_tokens_details: { audio_tokens: audioTokens } }),
+  }
+}
+
+/** With the details of OpenAI's API. Rounds of one request, such as those of the focus tool, share what is cached. */
+export function toOpenAiUsage(usage: Usage, { tokens }: CompletionForm['metered']): UsageBody {
+  const { promptTokens, imageTokens, audioTokens, reasoningTokens } = usage
+  return {
+    ...toUsage(usage),
+    prompt_tokens_details: {
+      audio_tokens: audioTokens ?? 0,
+      image_tokens: imageTokens,
+      cached_tokens: Math.min(tokens.cachedTokens, promptTokens),
+    },
+    completion_tokens_details: { reasoning_tokens: reasoningTokens },
   }
 }

@@ -8,7 +8,7 @@ import type { ReadBody } from '../../http/body/body-reader.ts'
 import { addCalls } from '../../http/client-call.ts'
 import { bodiesOf, type Serving } from '../admission.ts'
 import { type ChatSurface, type Frames, type ReplyWriter, serveChat } from '../serve-chat.ts'
-import { toUsage } from './completion-writer.ts'
+import { type CompletionForm, toOpenAiUsage } from './completion-writer.ts'
 import { finite } from './log-probs.ts'
 import { toReplyOptions } from './reply-options.ts'
 import {
@@ -30,10 +30,10 @@ export function addCompletions(app: FastifyInstance, serving: Serving): void {
 export function completions({ conversations }: Serving): ChatSurface<ReadBody<CompletionRequestBody>, ChoiceEvent> {
   return {
     ...bodiesOf('completions', completionBody),
-    async start({ read: { value: body }, caller, signal }) {
+    async start({ read: { value: body }, metered, caller, signal }) {
       const request = toTextRequest(body)
       const events = await conversations.startTexts(request, caller, signal)
-      return { events, writer: new TextWriter(body, request), streamed: request.streamed }
+      return { events, writer: new TextWriter(body, request, metered), streamed: request.streamed }
     },
   }
 }
@@ -71,10 +71,12 @@ class TextWriter implements ReplyWriter<ChoiceEvent> {
   readonly #body: CompletionRequestBody
   readonly #choices: Written[]
   readonly #finishes: ReplyFinish[] = []
+  readonly #metered: CompletionForm['metered']
   #last = ''
 
-  constructor(body: CompletionRequestBody, { prompts, choices }: TextRequest) {
+  constructor(body: CompletionRequestBody, { prompts, choices }: TextRequest, metered: CompletionForm['metered']) {
     this.#body = body
+    this.#metered = metered
     this.#heading = {
       id: `cmpl-${randomUUID().replaceAll('-', '')}`,
       object: 'text_completion',
@@ -123,7 +125,7 @@ class TextWriter implements ReplyWriter<ChoiceEvent> {
   }
 
   get #usage() {
-    return toUsage(totalUsage(this.#finishes), 'contract')
+    return toOpenAiUsage(totalUsage(this.#finishes), this.#metered)
   }
 
   #choice(kept: Written, index: number, text: string): Choice {

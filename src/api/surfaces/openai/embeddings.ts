@@ -118,7 +118,6 @@ async function onlyRanker(models: ModelCatalog): Promise<ServedModel> {
 export async function rerank(call: ApiCall, serving: Serving): Promise<RerankResponseBody | RatedTextsBody> {
   const { read, model, metered, caller, signal } = await admit(call, serving, RERANKING)
   const { query, texts, top_n: most, return_documents: shows, return_text: showsText } = read.value
-  checkCuts(read.value, model)
   const documents = read.value.documents ?? texts!
   const asked = {
     query: contentOf(query, ['query']),
@@ -126,6 +125,7 @@ export async function rerank(call: ApiCall, serving: Serving): Promise<RerankRes
       const param = [texts == null ? 'documents' : 'texts', index]
       return { content: contentOf(document, param), param }
     }),
+    documentTokens: cutOf(read.value, model),
     names: nameOfImage,
   }
   const { vectors, promptTokens } = await serving.conversations.rerank(asked, caller, signal)
@@ -151,10 +151,19 @@ export async function rerank(call: ApiCall, serving: Serving): Promise<RerankRes
   }
 }
 
-/** @throws ApiError 400 where documents that the model takes would be cut. */
-function checkCuts({ max_tokens_per_doc: most }: RerankRequestBody, { contextTokens }: ServedModel): void {
-  if (most == null || most >= contextTokens) return
-  const advice = `no document is cut: leave it out, or send at least ${contextTokens}, as many as the model takes`
+/**
+ * After how many tokens documents are cut; null for models that take no more anyway.
+ * @throws ApiError 400 where documents would be cut that cannot be: those with images, and those for other servers.
+ */
+function cutOf(
+  { max_tokens_per_doc: most, query, documents }: RerankRequestBody,
+  { card, contextTokens }: ServedModel,
+): number | null {
+  if (most == null || most >= contextTokens) return null
+  const isText = (one: string | RerankDocumentBody) =>
+    typeof one === 'string' || (one.image == null && (one.content ?? []).every(({ type }) => type === 'text'))
+  if (card.engine.type === 'local' && [query, ...(documents ?? [])].every(isText)) return most
+  const advice = `these documents cannot be cut: leave it out, or send at least ${contextTokens}, as many as the model takes`
   throw invalidRequest(`Invalid 'max_tokens_per_doc': ${advice}`, 'max_tokens_per_doc')
 }
 

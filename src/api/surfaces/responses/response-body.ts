@@ -111,6 +111,7 @@ function toUsage(usage: Usage, cachedTokens: number): ResponseUsageBody {
     input_tokens: promptTokens,
     input_tokens_details: {
       cached_tokens: Math.min(cachedTokens, promptTokens),
+      cache_write_tokens: 0,
       image_tokens: imageTokens,
       audio_tokens: audioTokens ?? 0,
     },

@@ -1,6 +1,5 @@
 import type { Compatibility } from '../../../config/compatibility.ts'
 import type { ChatRequest, Structure } from '../../../conversation/request/chat-request.ts'
-import type { VisionConfig } from '../../../conversation/request/reply-options.ts'
 import { invalidRequest } from '../../../lib/errors/errors.ts'
 import type { ReadBody } from '../../http/body/body-reader.ts'
 import { allowedOf, structureOfObject, toTools } from '../openai/chat-request.ts'
@@ -38,12 +37,11 @@ export function toChat(
     places.unshift(INSTRUCTIONS)
   }
   const tools = toolsOf(body)
-  const effort = body.reasoning?.effort ?? null
   const rated = wantsLogProbs(body)
   return {
     ...toReplyOptions({
       ...body,
-      reasoning_effort: effort,
+      reasoning_effort: body.reasoning?.effort ?? null,
       logprobs: rated,
       top_logprobs: rated ? (body.top_logprobs ?? 0) : null,
     }),
@@ -52,17 +50,13 @@ export function toChat(
     tools: toTools(tools, rawParameters),
     toolUse: { choice: choiceOf(body), parallel: body.parallel_tool_calls ?? true },
     structure: structureOf(body, compatibility),
-    // Whole texts would not show how many tokens are reasoning.
-    streamed: body.stream === true || mayReason(effort, body.vision_config?.enable_thinking ?? null),
+    streamed: body.stream === true,
+    countsThoughts: true,
     names: paramNames(
       places,
       tools.map(({ index }) => index),
     ),
   }
-}
-
-function mayReason(effort: ChatRequest['reasoningEffort'], enabled: VisionConfig['enableThinking']): boolean {
-  return enabled === true || (effort !== null && effort !== 'none')
 }
 
 /** Returns the functions that the model may call. @throws ApiError 400 for an unknown name, and when none is left. */

@@ -134,7 +134,8 @@ function kindOfContent(at: Exclude<Located, { type: 'address' }>, types: Readonl
   return kindOfType(type)
 }
 
-const SUPPORTED = 'a PNG, JPEG or WebP image, a PDF, an MP4 or WebM video, or WAV, MP3 or FLAC audio'
+const SUPPORTED =
+  'a PNG, JPEG or WebP image, a PDF, an MP4 or WebM video, WAV, MP3 or FLAC audio, or a data URL of a text in UTF-8'
 
 const EXTENSIONS: Readonly<Record<MediaKind, RegExp>> = {
   image: /\.(png|jpe?g|webp)$/i,

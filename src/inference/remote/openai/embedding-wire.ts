@@ -4,6 +4,7 @@ import type { EmbedContent, EmbedInput, RankedPair } from '../../contract/work.t
 import { pictureUrls } from '../http/picture-url.ts'
 import { ServerClient } from '../http/server-client.ts'
 import { type Call, ServerFailure } from '../wire/wire.ts'
+import { estimatedTokens } from './estimate.ts'
 import { OpenAiWire, type OpenAiWireOptions, specialFailure } from './openai-wire.ts'
 
 type Asked = Pick<EmbedInput, 'content' | 'instruction'>
@@ -12,8 +13,13 @@ type Asked = Pick<EmbedInput, 'content' | 'instruction'>
 export interface EmbeddingAnswer {
   /** In the order of the inputs. */
   readonly vectors: readonly Float32Array[]
-  /** Tokens of all inputs together. */
+  /** Tokens of all inputs together; an estimate where the server does not count them. */
   readonly promptTokens: number
+}
+
+interface EmbeddingWireOptions extends OpenAiWireOptions {
+  /** See `estimatedTokens`. */
+  readonly pixelsPerToken: number | null
 }
 
 /**
@@ -24,10 +30,12 @@ export class EmbeddingWire extends OpenAiWire {
   readonly #model: string
   readonly #parameters: object
   readonly #client: ServerClient
+  readonly #pixelsPerToken: number | null
   readonly #urlOf = pictureUrls()
 
-  constructor(options: OpenAiWireOptions) {
+  constructor(options: EmbeddingWireOptions) {
     super(options)
+    this.#pixelsPerToken = options.pixelsPerToken
     this.#model = options.model
     this.#parameters = options.parameters
     this.#client = new ServerClient({ engine: 'an OpenAI-compatible server', specialFailure, ...options })
@@ -43,7 +51,18 @@ export class EmbeddingWire extends OpenAiWire {
         : await this.#embed(url, { input: contents }, signal)
     if (vectors.length !== inputs.length || vectors.includes(undefined))
       throw new ServerFailure('wrong', `it answered ${inputs.length} inputs with ${vectors.length} vectors`)
-    return { vectors: vectors as Float32Array[], promptTokens }
+    return {
+      vectors: vectors as Float32Array[],
+      promptTokens: promptTokens ?? sumOf(contents, (content) => this.#estimateOf(content)),
+    }
+  }
+
+  #estimateOf(content: EmbedInput['content']): number {
+    if (isTokens(content)) return content.length
+    if (isPair(content)) return this.#estimateOf(content.query) + this.#estimateOf(content.document)
+    const parts = typeof content === 'string' ? [{ type: 'text' as const, text: content }] : content.parts
+    const pieces = parts.flatMap((part) => (part.type === 'text' || part.type === 'image' ? [part] : []))
+    return estimatedTokens(pieces, this.#pixelsPerToken).promptTokens
   }
 
   override async close(): Promise<void> {
@@ -73,7 +92,7 @@ export class EmbeddingWire extends OpenAiWire {
     const { data, usage } = await this.#client.ask(embeddings, url, ['POST', '/v1/embeddings'], body, signal)
     const vectors: (Float32Array | undefined)[] = []
     for (const { index, embedding } of data) vectors[index] = ofLength1(embedding)
-    return { vectors, promptTokens: usage?.prompt_tokens ?? 0 }
+    return { vectors, promptTokens: counted(usage?.prompt_tokens) }
   }
 
   async #rate(url: string, pairs: readonly RankedPair[], signal: AbortSignal) {
@@ -84,19 +103,29 @@ export class EmbeddingWire extends OpenAiWire {
     const { results, usage } = await this.#client.ask(scores, url, ['POST', '/v1/rerank'], body, signal)
     const vectors: (Float32Array | undefined)[] = []
     for (const { index, relevance_score: score } of results) vectors[index] = Float32Array.of(score)
-    return { vectors, promptTokens: usage?.prompt_tokens ?? usage?.total_tokens ?? 0 }
+    return { vectors, promptTokens: counted(usage?.prompt_tokens) ?? counted(usage?.total_tokens) }
   }
 }
 
-function together(answers: readonly { vectors: (Float32Array | undefined)[]; promptTokens: number }[]) {
-  const promptTokens = sumOf(answers, (answer) => answer.promptTokens)
+function together(answers: readonly { vectors: (Float32Array | undefined)[]; promptTokens: number | null }[]) {
+  const counts = answers.map(({ promptTokens }) => promptTokens)
+  const promptTokens = counts.includes(null) ? null : sumOf(counts, (count) => count!)
   return { vectors: answers.map(({ vectors }) => vectors[0]), promptTokens }
+}
+
+/** Null where a server has not counted: no input has no tokens. */
+function counted(tokens: number | null | undefined): number | null {
+  return tokens || null
 }
 
 /** Servers of some models leave vectors as long as they come. */
 function ofLength1(vector: readonly number[]): Float32Array {
   const length = Math.sqrt(sumOf(vector, (value) => value * value)) || 1
   return Float32Array.from(vector, (value) => value / length)
+}
+
+function isTokens(content: EmbedInput['content']): content is readonly number[] {
+  return Array.isArray(content)
 }
 
 function isPair(content: EmbedInput['content']): content is RankedPair {

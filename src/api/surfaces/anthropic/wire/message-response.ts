@@ -29,6 +29,8 @@ const usage = responses.object('MessageUsage', {
   cache_creation_input_tokens: tokens.describe('Always 0: caching costs nothing.'),
   cache_read_input_tokens: tokens,
   output_tokens: tokens,
+  output_tokens_details: responses.object('MessageOutputTokensDetails', { thinking_tokens: tokens }),
+  server_tool_use: z.null(),
 })
 
 const stop = { stop_reason: stopReason.nullable(), stop_sequence: z.string().nullable(), stop_details: z.null() }
@@ -42,7 +44,15 @@ export const message = responses.object('MessageReply', {
   content: z.array(block),
   ...stop,
   container: z.null(),
-  usage,
+  diagnostics: z.null(),
+  usage: usage
+    .extend({
+      cache_creation: z.null(),
+      inference_geo: z.null(),
+      service_tier: z.literal('standard'),
+      speed: z.null(),
+    })
+    .register(responseSchemas, { id: 'WholeMessageUsage' }),
 })
 
 const delta = responses.union('MessageBlockDelta', 'type', [
@@ -73,7 +83,7 @@ export const messageEvent = responses.union('MessageEvent', 'type', [
   blockStop,
   responses.object('MessageDelta', {
     type: z.literal('message_delta'),
-    delta: z.object(stop).register(responseSchemas, { id: 'MessageEnd' }),
+    delta: z.object({ ...stop, container: z.null() }).register(responseSchemas, { id: 'MessageEnd' }),
     usage,
   }),
   responses.object('MessageStop', { type: z.literal('message_stop') }),
@@ -113,6 +123,8 @@ const modelInfo = responses.object('ModelInfo', {
   created_at: z.string(),
   max_input_tokens: z.int(),
   max_tokens: z.int(),
+  lifecycle: z.literal('active'),
+  ...{ capabilities: z.null(), deprecated_at: z.null(), line: z.null(), retires_at: z.null() },
 })
 /** Response of `GET /v1/models` to clients that send `anthropic-version`. */
 export const modelInfoList = responses.object('ModelInfoList', {

@@ -3,13 +3,24 @@ import { responseSchemas, responses } from '../../../http/wire/components.ts'
 
 export const finishReason = z.enum(['stop', 'length', 'tool_calls', 'tool_error', 'tool_limit', 'interrupted'])
 
-const promptTokensDetails = responses.object('PromptTokensDetails', { audio_tokens: z.int().min(0) })
+const tokens = z.int().min(0)
+const openAiTokens = tokens.optional().describe('Only with `compatibility: openai`, and in `/v1/completions`.')
+
+const promptTokensDetails = responses.object('PromptTokensDetails', {
+  audio_tokens: tokens,
+  image_tokens: openAiTokens,
+  cached_tokens: openAiTokens,
+})
 
 export const usage = responses.object('Usage', {
-  prompt_tokens: z.int().min(0),
-  completion_tokens: z.int().min(0),
-  total_tokens: z.int().min(0),
+  prompt_tokens: tokens,
+  completion_tokens: tokens,
+  total_tokens: tokens,
   prompt_tokens_details: promptTokensDetails.nullish(),
+  completion_tokens_details: responses
+    .object('CompletionTokensDetails', { reasoning_tokens: tokens })
+    .optional()
+    .describe('As `image_tokens`.'),
 })
 
 const reply = {

@@ -90,7 +90,9 @@ const rerankFields = requests.strictObject('RerankRequest', {
     .int()
     .min(1)
     .nullish()
-    .describe('At least as many as the model takes: no document is cut, and a longer one is refused.'),
+    .describe(
+      'Longer documents are cut to this many tokens. Documents with images and those for models on other servers are not: for them, send at least as many as the model takes.',
+    ),
   max_chunks_per_doc: unsupported,
   rank_fields: unsupported,
   priority: z.int().nullish().describe('Accepted and ignored.'),

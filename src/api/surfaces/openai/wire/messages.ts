@@ -1,6 +1,9 @@
 import { z } from 'zod'
 import type { MediaUrl } from '../../../../conversation/request/message.ts'
+import { ApiError } from '../../../../lib/errors/errors.ts'
 import { IMAGE_DETAILS } from '../../../../media/image-detail.ts'
+import { locate } from '../../../../media/media-source.ts'
+import { HEAD_BYTES, mediaType } from '../../../../media/media-type.ts'
 import { goesForward, PAGE_SELECTION } from '../../../../media/page-selection.ts'
 import { asText, clientMap } from '../../../http/wire/client-json.ts'
 import { requestSchemas, requests } from '../../../http/wire/components.ts'
@@ -109,7 +112,7 @@ const audioPart = requests
 const file = z
   .object({
     file_id: z.string().min(1, 'expected a file id').nullish(),
-    file_data: mediaUrl.nullish().describe('Base64, a base64 data URL or, as an extension, a URL.'),
+    file_data: mediaUrl.nullish().describe('Base64, a base64 data URL, of a text too, or, as an extension, a URL.'),
     filename: z.string().nullish(),
     detail,
     pages,
@@ -123,19 +126,48 @@ const file = z
   })
   .register(requestSchemas, { id: 'DocumentFile' })
 
+interface FileFields {
+  readonly file_data?: MediaUrl | null | undefined
+  readonly filename?: string | null | undefined
+  readonly pages?: string | null | undefined
+}
+
+const TEXT_URL = /^\s*data:(?:text\/|application\/json\b)/i
+const UTF8 = new TextDecoder('utf-8', { fatal: true })
+
+/** A file whose data URL says that it is a text, as the model reads it: below its name. Null for all others. */
+export function textOfFile({ file_data: data, filename, pages }: FileFields): string | null {
+  if (typeof data !== 'string' || pages || !TEXT_URL.test(data.slice(0, 100))) return null
+  try {
+    const at = locate({ type: 'base64', data }, 'file_data')
+    if (at.type !== 'bytes' || isMedia(at.bytes)) return null
+    const text = UTF8.decode(at.bytes)
+    return filename ? `${filename}\n\n${text}` : text
+  } catch (error) {
+    if (error instanceof ApiError || error instanceof TypeError) return null
+    throw error
+  }
+}
+
+/** Only a PDF can be UTF-8 without zero bytes. The first letters of a text may be those of a video: "The wide river". */
+function isMedia(bytes: Uint8Array): boolean {
+  return bytes.includes(0) || mediaType(bytes.subarray(0, HEAD_BYTES)) === 'application/pdf'
+}
+
 const filePart = requests
   .object('FilePart', {
     type: z.literal('file'),
-    file: file.optional(),
+    file: file.nullish(),
     file_id: z.string().min(1, 'expected a file id').nullish().describe('Extension: in place of `file`.'),
   })
   .superRefine(({ file, file_id: id }, context) => {
-    if (file === undefined && typeof id !== 'string')
-      context.addIssue({ code: 'custom', path: ['file'], message: 'it is required' })
+    if (!file && typeof id !== 'string') context.addIssue({ code: 'custom', path: ['file'], message: 'it is required' })
   })
-  .transform(({ type, file, file_id: id }) =>
-    file === undefined ? { type, file: { file_id: id }, sent: 'file_id' } : { type, file },
-  )
+  .transform(({ type, file, file_id: id }) => {
+    if (!file) return { type, file: { file_id: id }, sent: 'file_id' }
+    const text = textOfFile(file)
+    return text === null ? { type, file } : { type: 'text' as const, text }
+  })
 
 const documentPart = requests
   .object('DocumentUrlPart', { type: z.literal('document_url'), document_url: mediaUrl })

@@ -1,6 +1,7 @@
 import { z } from 'zod'
+import { isRecord } from '../../../../lib/json/parse-json.ts'
 import { requestSchemas, requests } from '../../../http/wire/components.ts'
-import { detail, MOST_PARTS, mediaUrl, pages, pageText, userPart } from '../../openai/wire/messages.ts'
+import { detail, MOST_PARTS, mediaUrl, pages, pageText, textOfFile, userPart } from '../../openai/wire/messages.ts'
 
 const fileId = z.string().min(1, 'expected a file id').nullish()
 
@@ -22,7 +23,7 @@ const file = z
     type: z.literal('input_file'),
     file_id: fileId,
     file_url: fileUrl.nullish(),
-    file_data: mediaUrl.nullish().describe('Base64, or a base64 data URL.'),
+    file_data: mediaUrl.nullish().describe('Base64, or a base64 data URL, of a text too.'),
     filename: z.string().nullish(),
     detail,
     pages,
@@ -35,6 +36,10 @@ const file = z
     context.addIssue({ code: 'custom', path: ['file_id'], message })
   })
   .register(requestSchemas, { id: 'ResponseInputFile' })
+const fileOrText = file.transform((given) => {
+  const text = textOfFile(given)
+  return text === null ? given : { type: 'input_text' as const, text }
+})
 
 const video = requests.object('ResponseInputVideo', { type: z.literal('input_video'), video_url: mediaUrl })
 
@@ -42,7 +47,7 @@ const outputText = requests.object('ResponseEarlierText', { type: z.literal('out
 const refusal = requests.object('ResponseEarlierRefusal', { type: z.literal('refusal'), refusal: z.string() })
 
 /** The parts of the Responses API, and those of chat messages for frames and audio. */
-const anyUserPart = requests.union('ResponseUserPart', 'type', [text, image, file, video, ...userPart.options])
+const anyUserPart = requests.union('ResponseUserPart', 'type', [text, image, fileOrText, video, ...userPart.options])
 const userParts = z.array(anyUserPart).min(1).max(MOST_PARTS)
 const texts = z.array(text).min(1).max(MOST_PARTS)
 const earlierPart = requests.union('ResponseAssistantPart', 'type', [outputText, refusal, text])
@@ -69,7 +74,7 @@ const functionCall = requests.object('ResponseFunctionCall', {
   arguments: z.string(),
 })
 
-const shownPart = requests.union('ResponseCallOutputPart', 'type', [text, image, file])
+const shownPart = requests.union('ResponseCallOutputPart', 'type', [text, image, fileOrText])
 const shown = z.array(shownPart).min(1).max(MOST_PARTS)
 const functionCallOutput = requests.object('ResponseFunctionCallOutput', {
   type: z.literal('function_call_output'),
@@ -90,13 +95,23 @@ const reasoning = requests.object('ResponseReasoning', {
 const reference = requests.object('ResponseItemReference', { type: z.literal('item_reference'), id: z.string().min(1) })
 
 /** An item of the input. */
-export const inputItem = requests.union('ResponseItem', 'type', [
-  requests.union('ResponseMessage', 'role', [user, system, developer, assistant]),
-  functionCall,
-  functionCallOutput,
-  reasoning,
-  reference,
-])
+export const inputItem = z.preprocess(
+  (item) => (isUntypedReference(item) ? { ...item, type: 'item_reference' } : item),
+  requests.union('ResponseItem', 'type', [
+    requests.union('ResponseMessage', 'role', [user, system, developer, assistant]),
+    functionCall,
+    functionCallOutput,
+    reasoning,
+    reference,
+  ]),
+)
+
+/** OpenAI's clients may leave out the type of a reference, as that of a message. It has nothing but an id. */
+function isUntypedReference(item: unknown): item is object {
+  if (!isRecord(item)) return false
+  const { id, type, ...rest } = item
+  return id !== undefined && (type ?? null) === null && Object.keys(rest).length === 0
+}
 
 export type InputItemBody = z.output<typeof inputItem>
 type ReferenceBody = z.output<typeof reference>

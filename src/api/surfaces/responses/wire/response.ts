@@ -47,6 +47,7 @@ export const outputItem = responses.union('ResponseOutputItem', 'type', [message
 
 const inputDetails = responses.object('ResponseInputTokensDetails', {
   cached_tokens: tokens.describe('Tokens that earlier requests had computed.'),
+  cache_write_tokens: tokens.describe('Always 0: caching costs nothing.'),
   image_tokens: tokens,
   audio_tokens: tokens,
 })

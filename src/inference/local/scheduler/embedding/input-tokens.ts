@@ -139,18 +139,35 @@ export class InputTokens {
     return this.#marked(await this.#tokensOf([...before, ...partsOf(content), ...after], param, terms))
   }
 
-  async #pair({ query, document }: RankedPair, param: string, terms: InputTerms): Promise<TokenisedPrompt> {
+  async #pair({ query, document, documentTokens }: RankedPair, param: string, terms: InputTerms) {
     const { rankTemplate, rankMarks } = this.#model
+    const beginning =
+      documentTokens === undefined || typeof document !== 'string'
+        ? null
+        : await this.#beginning(document, documentTokens, terms)
     if (rankTemplate !== null) {
+      if (beginning !== null) {
+        const sides = rankTemplate.split('{document}').map((text) => filled(text, { '{query}': partsOf(query) }))
+        const [before, after] = [await this.#textOf(sides[0]!, terms), await this.#textOf(sides[1]!, terms)]
+        return textPrompt(joined([before, beginning, after]))
+      }
       const parts = filled(rankTemplate, { '{query}': partsOf(query), '{document}': partsOf(document) })
       return this.#tokensOf(parts, param, terms)
     }
     if (typeof query !== 'string' || typeof document !== 'string') throw invalid('This model rates texts only.', param)
-    this.#checkLength(query + document, param)
+    this.#checkLength(beginning === null ? query + document : query, param)
     const { before, between, after } = rankMarks
-    const [first, second] = [await this.#untrusted(query, terms), await this.#untrusted(document, terms)]
+    const [first, second] = [await this.#untrusted(query, terms), beginning ?? (await this.#untrusted(document, terms))]
     const marked = [Int32Array.from(before), first, Int32Array.from(between), second, Int32Array.from(after)]
     return textPrompt(joined(marked))
+  }
+
+  /** The first tokens of a text; null for one that has no more. */
+  async #beginning(text: string, most: number, terms: InputTerms): Promise<Int32Array | null> {
+    // No more characters can be of them.
+    const read = text.slice(0, most * this.#model.longestTokenBytes)
+    const tokens = await this.#untrusted(read, terms)
+    return tokens.length > most || read.length < text.length ? tokens.subarray(0, most) : null
   }
 
   async #tokensOf(parts: readonly PromptPart[], param: string, terms: InputTerms): Promise<TokenisedPrompt> {
