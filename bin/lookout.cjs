@@ -52,10 +52,16 @@ function runOn(node) {
     'SIGTERM',
     passOn(() => child.kill('SIGUSR2')),
   )
+  // A terminal that closes may send it more than once, to the child too.
+  let hasHungUp = false
+  process.on('SIGHUP', () => {
+    if (!hasHungUp) child.kill('SIGUSR2')
+    hasHungUp = true
+  })
   child.on('error', (error) => fail(`cannot start ${node}: ${error.message}`))
   child.on('exit', (code, signal) => {
     if (signal === null) process.exit(code)
-    for (const name of ['SIGINT', 'SIGTERM']) process.removeAllListeners(name)
+    for (const name of ['SIGINT', 'SIGTERM', 'SIGHUP']) process.removeAllListeners(name)
     process.kill(process.pid, signal === 'SIGUSR2' ? 'SIGTERM' : signal)
   })
 }
