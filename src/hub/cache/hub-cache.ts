@@ -124,6 +124,16 @@ export class CachedRepository {
     return isWithin(join(this.folder, 'blobs'), target) ? target : null
   }
 
+  /** The entries of a file in the snapshots of other commits. */
+  async ofOtherCommits(entry: string): Promise<string[]> {
+    const snapshots = join(this.folder, 'snapshots')
+    const [own, ...path] = relative(snapshots, entry).split(sep)
+    const commits = (await readdir(snapshots).catch(() => [])).filter((commit) => commit !== own)
+    const entries = commits.map((commit) => join(snapshots, commit, ...path))
+    const found = await Promise.all(entries.map((other) => stat(other).catch(() => null)))
+    return entries.filter((_, i) => found[i]?.isFile())
+  }
+
   /** Removes folders of the repository that hold nothing any more. */
   async prune(): Promise<void> {
     await removeEmptyFolders(join(this.folder, 'snapshots'))

@@ -34,6 +34,8 @@ export interface NewCard {
   readonly source: string
   readonly model: string
   readonly projector: string | null
+  /** Whether there is no projector because none was wanted. */
+  readonly isTextByWish?: boolean
   /** Absent: those of an existing card are kept. */
   readonly adapters?: readonly NewAdapter[]
 }
@@ -45,6 +47,7 @@ export interface NewAdapter {
 }
 
 const CARD = 'card.json'
+const TEXT = ['text']
 const servedSchema = z.looseObject({ id: z.string(), aliases: z.unknown().optional(), adapter: z.unknown().optional() })
 const adaptersSchema = z.array(z.looseObject({ name: z.string(), path: z.string() }))
 const cardSchema = z.looseObject({
@@ -108,7 +111,9 @@ export async function storeCard(
   const file = join(folder, CARD)
   const replaced = await readCard(file)
   const { serves: written = [{ id }], engine: old, ...rest } = (replaced && (await parseCard(file))) ?? {}
-  const serves = written.map((served) => (served.id === id ? withAliases(served, aliases) : served))
+  const serves = written
+    .map((served) => (served.id === id ? withAliases(served, aliases) : served))
+    .map((served) => withModalities(served, card, replaced))
   const { model: _, projector: __, ...engine } = old ?? {}
   const files = { model, ...(projector === null ? {} : { projector }) }
   await mkdir(folder, { recursive: true })
@@ -116,6 +121,13 @@ export async function storeCard(
   await writeCard(file, { ...rest, serves, source, engine: { ...files, ...engine, ...added } })
   const names = serves.filter((served) => served.id === id).flatMap(aliasesOf)
   return { card: { file, ids: [id], aliases: names, source, model, projector }, replaced }
+}
+
+/** A model that was wanted without a projector is for text, until it gets one: nothing warns that it does not see. */
+function withModalities(served: Served, { projector, isTextByWish }: NewCard, replaced: StoredCard | null): Served {
+  if (isTextByWish) return { ...served, modalities: TEXT }
+  const isOutdated = projector !== null && replaced?.projector === null && String(served.modalities) === String(TEXT)
+  return isOutdated ? { ...served, modalities: undefined } : served
 }
 
 /** Absolute paths of all files of a card. */
