@@ -52,12 +52,8 @@ function runOn(node) {
     'SIGTERM',
     passOn(() => child.kill('SIGUSR2')),
   )
-  // A terminal that closes may send it more than once, to the child too.
-  let hasHungUp = false
-  process.on('SIGHUP', () => {
-    if (!hasHungUp) child.kill('SIGUSR2')
-    hasHungUp = true
-  })
+  // A terminal that closes sends it to the child too, which counts it once.
+  process.on('SIGHUP', () => child.kill('SIGHUP'))
   child.on('error', (error) => fail(`cannot start ${node}: ${error.message}`))
   child.on('exit', (code, signal) => {
     if (signal === null) process.exit(code)

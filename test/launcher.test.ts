@@ -112,10 +112,13 @@ describe.runIf(process.platform === 'linux')('an old Node hands over to the one 
     ],
     ['a SIGINT to it alone', (pid: number) => process.kill(pid, 'SIGINT'), {}],
     ['a SIGINT to all processes, as a terminal sends it', (pid: number) => process.kill(-pid, 'SIGINT'), {}],
-  ])('and the server ends in order after %s', async (_what, kill, environment) => {
+  ])('and the server ends in order after %s', async (what, kill, environment) => {
     const { launched } = await serve(environment)
+    const rest = text(launched.stdout!)
     kill(launched.pid!)
     expect(await once(launched, 'exit')).toEqual([0, null])
+    // SIGHUP is not passed on as SIGTERM, of which a second one does not wait.
+    expect(what).toContain(/^SIG\w+(?=: no new requests)/.exec(await rest)![0])
   })
 
   test.each(['SIGTERM', 'SIGINT'] as const)('and the server ends at once after a second %s', async (signal) => {

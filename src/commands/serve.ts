@@ -70,8 +70,9 @@ function stopSignal() {
       begin(signal)
     })
   }
-  // A terminal that closes may send it more than once.
-  process.on('SIGHUP', begin)
+  // A terminal that closes may send it more than once. The first process of a container has no terminal, and the system
+  // ignores it there: `docker run` passes on the one of its own terminal.
+  if (process.pid !== 1) process.on('SIGHUP', begin)
   // What bin/lookout.cjs makes of its signals. This process may have received the same ones, which are counted apart.
   let passedOn = false
   const passOn = (signal: NodeJS.Signals) => {
