@@ -170,7 +170,7 @@ test.each<[[keyof typeof COMMANDS, ...string[]], RegExp]>([
   [['keys', 'fly'], /expected keys create/],
   [['usage', '--csv', '--json'], /--csv and --json: expected only one/],
   [['usage', '--rows', '--by', 'org'], /--rows and --by: expected only one/],
-  [['usage', '--since', '1d', '--until', '2d'], /--until: expected a time behind that of --since/],
+  [['usage', '--since', '1d', '--until', '2d'], /--until: expected a time after --since, which is 1d/],
   [['usage', '--org', 'nobody'], /Organisation 'nobody' does not exist/],
   [['keys', 'list', '--org', 'nobody'], /Organisation 'nobody' does not exist/],
   [['usage', '--by', 'toString'], /--by: expected some of org/],

@@ -46,7 +46,8 @@ ${SETTINGS_HELP}`,
     if (values.rows && values.by !== undefined) throw new ConfigError('--rows and --by: expected only one of them')
     const since = readMoment(values.since ?? '30d', -1, '--since')
     const until = values.until === undefined ? null : readMoment(values.until, -1, '--until')
-    if (until !== null && until <= since) throw new ConfigError('--until: expected a time behind that of --since')
+    if (until !== null && until <= since)
+      throw new ConfigError(`--until: expected a time after --since, which is ${values.since ?? '30d'}`)
     const which = sql`at >= ${since.toISOString()}::timestamptz
       ${until ? sql`and at < ${until.toISOString()}::timestamptz` : sql``}
       ${values.org === undefined ? sql`` : sql`and organisation_id = ${values.org}`}`
