@@ -214,6 +214,7 @@ describe('a download', () => {
         })
     })
     await once(proxy.listen(0, '127.0.0.1'), 'listening')
+    vi.stubEnv('HTTP_PROXY', '')
     vi.stubEnv('ALL_PROXY', `socks5h://127.0.0.1:${(proxy.address() as AddressInfo).port}`)
     onTestFinished(() => {
       vi.unstubAllEnvs()
