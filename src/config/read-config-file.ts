@@ -6,7 +6,7 @@ import { ConfigError, type Environment, type FileSettings } from './config.ts'
 const FILES = ['lookout.config.yaml', 'lookout.config.yml']
 
 /**
- * The settings of `LOOKOUT_CONFIG`, or of `lookout.config.yaml` in the working directory where there is one.
+ * The settings of `LOOKOUT_CONFIG`, or of `lookout.config.yaml` or `.yml` in the working directory where there is one.
  * @throws ConfigError that names the file and the line.
  */
 export async function readConfigFile(environment: Environment, directory: string): Promise<FileSettings> {
