@@ -1,6 +1,5 @@
 import {
   lstat,
-  mkdir,
   open,
   readdir,
   readFile,
@@ -14,6 +13,7 @@ import {
   writeFile,
 } from 'node:fs/promises'
 import { dirname, join, relative, resolve, sep } from 'node:path'
+import { makeFolder } from '../../lib/make-folder.ts'
 import { replaceFile } from '../../lib/replace-file.ts'
 import type { HubFile } from '../download/hub-client.ts'
 import { COMMIT, isPlainSubpath } from './safe-names.ts'
@@ -54,7 +54,7 @@ export class CachedRepository {
     if (COMMIT.test(revision) || !isPlainSubpath(revision)) return
     const path = join(this.folder, 'refs', revision)
     if ((await this.commit(revision)) === commit) return
-    await mkdir(dirname(path), { recursive: true })
+    await makeFolder(dirname(path), 0o777)
     await writeAtomically(path, commit)
   }
 
@@ -86,7 +86,7 @@ export class CachedRepository {
     if (blob === null || ((await hasSize(entry, size)) && !(await hasSize(this.blob(blob), size)))) return entry
     const target = relative(dirname(entry), this.blob(blob))
     if ((await readlink(entry).catch(() => null)) === target) return entry
-    await mkdir(dirname(entry), { recursive: true })
+    await makeFolder(dirname(entry), 0o777)
     const draft = `${entry}.${process.pid}.link`
     await rm(draft, { force: true })
     try {

@@ -1,8 +1,9 @@
 import { createHash } from 'node:crypto'
-import { mkdir, readFile, rm } from 'node:fs/promises'
+import { readFile, rm } from 'node:fs/promises'
 import { dirname, join, resolve } from 'node:path'
 import { z } from 'zod'
 import { parseJsonOr } from '../../lib/json/parse-json.ts'
+import { makeFolder } from '../../lib/make-folder.ts'
 import { KV_TYPES, type KvType } from '../../models/derive/kv-cost.ts'
 import { forgetExamination } from '../../models/kept-examination.ts'
 import { partPaths } from '../../models/read/weight-files.ts'
@@ -116,7 +117,7 @@ export async function storeCard(
     .map((served) => withModalities(served, card, replaced))
   const { model: _, projector: __, ...engine } = old ?? {}
   const files = { model, ...(projector === null ? {} : { projector }) }
-  await mkdir(folder, { recursive: true })
+  await makeFolder(folder, 0o777)
   const added = adapters === undefined ? {} : { adapters: adapters.length === 0 ? undefined : adapters }
   await writeCard(file, { ...rest, serves, source, engine: { ...files, ...engine, ...added } })
   const names = serves.filter((served) => served.id === id).flatMap(aliasesOf)
