@@ -134,6 +134,7 @@ test('says which characters of a password an address cannot have', () => {
       /^DATABASE_URL: expected a valid host and port; in a user or a password, write \/ as %2F/,
     )
   }
+  expect(readConfig({ DATABASE_URL: '\npostgres://db/lookout\n' }).databaseUrl).toContain('postgres://db/lookout')
   const cameras = JSON.stringify([{ name: 'a', url: 'rtsp://admin:50%off@c/live' }])
   expect(() => readConfig({ LOOKOUT_CAMERAS: cameras })).toThrow(/^LOOKOUT_CAMERAS: camera 1, url: .* as %25$/)
 })

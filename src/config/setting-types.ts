@@ -126,7 +126,8 @@ export function switched(given: unknown): boolean | null {
 }
 
 export function address(protocols: readonly string[]) {
-  const begins = (given: string) => protocols.some((protocol) => given.toLowerCase().startsWith(`${protocol}//`))
+  const begins = (given: string) =>
+    protocols.some((protocol) => given.trimStart().toLowerCase().startsWith(`${protocol}//`))
   return text()
     .refine(begins, `expected an address that begins with ${protocols.map((name) => `${name}//`).join(' or ')}`)
     .refine(
