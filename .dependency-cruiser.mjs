@@ -228,7 +228,7 @@ const ROOMS = {
   grounding: [],
   accounts: ['storage', ...BASICS],
   // What the commands do with pictures and with a server, whichever it is.
-  client: [],
+  client: ['lib'],
   drawing: [],
   exports: ['lib'],
   storage: [...BASICS],

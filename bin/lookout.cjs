@@ -52,10 +52,12 @@ function runOn(node) {
     'SIGTERM',
     passOn(() => child.kill('SIGUSR2')),
   )
+  // A terminal that closes sends it to the child too, which counts it once.
+  process.on('SIGHUP', () => child.kill('SIGHUP'))
   child.on('error', (error) => fail(`cannot start ${node}: ${error.message}`))
   child.on('exit', (code, signal) => {
     if (signal === null) process.exit(code)
-    for (const name of ['SIGINT', 'SIGTERM']) process.removeAllListeners(name)
+    for (const name of ['SIGINT', 'SIGTERM', 'SIGHUP']) process.removeAllListeners(name)
     process.kill(process.pid, signal === 'SIGUSR2' ? 'SIGTERM' : signal)
   })
 }

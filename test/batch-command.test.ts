@@ -462,6 +462,7 @@ test.each([
   [['--detect', 'cat', '-o', 'out.txt'], /expected a file that ends with/],
   [['--detect', 'cat', '--format', 'yolo', '-o', 'out.json'], /must be a folder/],
   [['--detect', 'cat', '-o', 'out.json', '--jobs', '0'], /^lookout: --jobs: expected a whole number/],
+  [['--detect', 'cat', '-o', '/proc/none/out.json'], /^lookout: .*\/proc\/none/],
 ])('%j is refused before anything is asked', async (args, message) => {
   const before = server.engine.works.length
   const { code, stderr } = await run(place('album'), ...args)

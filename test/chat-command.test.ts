@@ -6,6 +6,7 @@ import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { buffer, text } from 'node:stream/consumers'
+import { createServer as createTlsServer } from 'node:tls'
 import sharp from 'sharp'
 import { Agent, getGlobalDispatcher, setGlobalDispatcher } from 'undici'
 import { afterAll, beforeAll, beforeEach, describe, expect, onTestFinished, test } from 'vitest'
@@ -17,6 +18,7 @@ import { internalError, invalidRequest } from '../src/lib/errors/errors.ts'
 import { bareEnvironment, type Outcome, outcomeHere, outcomeOf, startLookout } from './support/command-line.ts'
 import { ModelStore } from './support/model-store.ts'
 import { makePdf } from './support/pdf.ts'
+import { CERTIFICATE } from './support/secure-camera.ts'
 import { KEY, startTestServer, type TestServer } from './support/server.ts'
 import { TERMINAL } from './support/terminal.ts'
 import { makeTiff } from './support/tiff.ts'
@@ -424,6 +426,18 @@ test('an answer may take as long as the server takes, which is more than others 
   expect(await answers).toEqual([])
 })
 
+test('a server whose certificate is not trusted is not one that is away', async () => {
+  const secure = createTlsServer({ key: CERTIFICATE, cert: CERTIFICATE }).listen(0, '127.0.0.1')
+  onTestFinished(() => void secure.close())
+  await once(secure, 'listening')
+  const url = `https://127.0.0.1:${(secure.address() as AddressInfo).port}`
+  expect(await chat(['Hi there'], { LOOKOUT_URL: url })).toEqual({
+    code: 1,
+    stdout: '',
+    stderr: `lookout: the certificate of the server at ${url} is not trusted (DEPTH_ZERO_SELF_SIGNED_CERT): to trust an authority of your own, name the file of its certificate in NODE_EXTRA_CA_CERTS\n`,
+  })
+})
+
 test('a server that has had too many requests is waited for, and no model is loaded', async () => {
   let asked = 0
   const busy = createServer((_request, response) => {
@@ -485,7 +499,10 @@ describe('chat by itself', () => {
   test('loads the model, answers, and leaves nothing behind', async () => {
     const environment = await alone()
     const run = await outcomeOf(
-      startLookout(['chat', SHAPES, 'What is in this image?', '--max-tokens', '4'], environment),
+      startLookout(['chat', SHAPES, 'What is in this image?', '--max-tokens', '4'], {
+        ...environment,
+        LOOKOUT_PREFIX_CACHE_DISK: '1',
+      }),
     )
     expect(run).toEqual({
       code: 0,

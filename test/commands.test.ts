@@ -138,6 +138,8 @@ describe('organisations and keys', () => {
     expect(await status(other.key)).toBe(200)
     expect(await lookout('orgs', 'revoke', organisation)).toMatchObject({ code: 0 })
     await expect.poll(() => status(other.key), { interval: 200 }).toBe(401)
+    const all: { state: string }[] = JSON.parse((await lookout('keys', 'list', '--org', organisation, '--json')).stdout)
+    expect(new Set(all.map(({ state }) => state))).toEqual(new Set(['revoked']))
     expect(await lookout('keys', 'create', '--org', organisation)).toMatchObject({
       code: 1,
       stderr: expect.stringMatching(/revoked/),
@@ -160,12 +162,17 @@ test.each<[[keyof typeof COMMANDS, ...string[]], RegExp]>([
     ['keys', 'create', '--expires', 'soon'],
     /--expires: expected a duration such as 90d or 12h, or a date such as 2027-01-31, not 'soon'/,
   ],
+  [['keys', 'create', '--expires', '2999-02-29'], /--expires: expected a duration .* not '2999-02-29'/],
   [['keys', 'create', '--expires', '5'], /--expires: expected a duration such as 90d/],
   [['keys', 'create', '--expires', '2001-05-01'], /--expires: expected a time in the future, not '2001-05-01'/],
   [['keys', 'create', '--expires', '0d'], /--expires: expected a time in the future, not '0d'/],
   [['orgs', 'limit', 'nobody', '--storage', '-1'], /--storage: expected a number or none, not '-1'/],
   [['keys', 'fly'], /expected keys create/],
   [['usage', '--csv', '--json'], /--csv and --json: expected only one/],
+  [['usage', '--rows', '--by', 'org'], /--rows and --by: expected only one/],
+  [['usage', '--since', '1d', '--until', '2d'], /--until: expected a time after --since, which is 1d/],
+  [['usage', '--org', 'nobody'], /Organisation 'nobody' does not exist/],
+  [['keys', 'list', '--org', 'nobody'], /Organisation 'nobody' does not exist/],
   [['usage', '--by', 'toString'], /--by: expected some of org/],
 ])('refuses %j in one line', async ([command, ...args], message) => {
   const { code, stdout, stderr } = await outcomeHere(COMMANDS[command], args, settings())
@@ -182,6 +189,17 @@ test('a database that does not open says why in one line', async () => {
   const { code, stderr } = await lookoutIn({ LOOKOUT_DATA_DIR: place, DATABASE_URL: '' }, 'keys', 'list')
   expect(code).toBe(1)
   expect(stderr).toMatch(/^lookout: The database in \S+ does not open: ENOTDIR: a file is where a folder should be\n$/)
+})
+
+test.skipIf(process.platform !== 'linux')('a data directory that cannot be made ends a command', async () => {
+  const environment = { LOOKOUT_DATA_DIR: '/proc/none/lookout', DATABASE_URL: '' }
+  expect(await lookoutIn(environment, 'keys', 'list')).toEqual({
+    code: 1,
+    stdout: '',
+    stderr: expect.stringMatching(
+      /^lookout: The database in \S+ does not open: ENOENT: [^\n]+, mkdir '\/proc\/none'\n$/,
+    ),
+  })
 })
 
 /** Another user, who reads this repository and temporary files; only root can become one. */

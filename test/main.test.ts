@@ -49,6 +49,8 @@ describe('the command line', () => {
     const environment = {
       LOOKOUT_PROT: '1',
       LOOKOUT_FLY_TO_THE_MOON: '1',
+      LOOKOUT_DATABASE_URL: 'postgres://db/lookout',
+      LOOKOUT_DATA_DIR: "'/srv/lookout'",
       LOOKOUT_CACHE_DIR: process.env.LOOKOUT_CACHE_DIR ?? '',
       LOOKOUT_CONFIG: '',
     }
@@ -57,7 +59,9 @@ describe('the command line', () => {
       code: 0,
       stderr:
         'lookout: LOOKOUT_PROT is not a setting and is ignored; did you mean LOOKOUT_PORT?\n' +
-        'lookout: LOOKOUT_FLY_TO_THE_MOON is not a setting and is ignored\n',
+        'lookout: LOOKOUT_FLY_TO_THE_MOON is not a setting and is ignored\n' +
+        'lookout: LOOKOUT_DATABASE_URL is not a setting and is ignored; did you mean DATABASE_URL?\n' +
+        'lookout: LOOKOUT_DATA_DIR has quotes around its value, which are taken as part of it\n',
     })
     expect(run.stdout).toMatch(/The configuration is fine\n$/)
     const secrets = { LOOKOUT_API_KEY: 'lk-secret', LOOKOUT_SECRET: 'hidden'.repeat(6) }
@@ -89,9 +93,9 @@ describe('the command line', () => {
     const environment = {
       DATABASE_URL: 'postgres://lookout@db/lookout?password=secret-5&sslmode=require',
       REDIS_URL: 'redis://:secret-6@cache?x=secret-7',
-      LOOKOUT_BLOBS: 's3://bucket?endpoint=https://key:secret-8@minio:9000/',
+      LOOKOUT_BLOBS: 's3://bucket?endpoint=https://secret-19:secret-8@minio:9000/',
       LOOKOUT_CAMERAS: JSON.stringify(cameras),
-      OTEL_EXPORTER_OTLP_ENDPOINT: 'https://user:secret-9@collector:4318',
+      OTEL_EXPORTER_OTLP_ENDPOINT: 'https://secret-20:secret-9@collector:4318',
       OTEL_EXPORTER_OTLP_TRACES_ENDPOINT: 'http://tok-secret-18@collector:4318',
       OTEL_EXPORTER_OTLP_HEADERS: 'authorization=secret-10',
       OTEL_EXPORTER_OTLP_TRACES_HEADERS: 'api-key=secret-11',
@@ -101,7 +105,7 @@ describe('the command line', () => {
     expect(stdout).not.toContain('secret-')
     const shown = JSON.parse(stdout) as Record<string, string>
     expect(shown.databaseUrl).toContain('sslmode=require')
-    expect(decodeURIComponent(shown.blobs!)).toBe('s3://bucket?endpoint=https://key:***@minio:9000/')
+    expect(decodeURIComponent(shown.blobs!)).toBe('s3://bucket?endpoint=https://***:***@minio:9000/')
   })
 
   test.each([
@@ -284,11 +288,14 @@ async function firstKeyIn(greeting: string): Promise<string> {
 }
 
 describe('SIGTERM in the middle of an answer', () => {
-  test('the answer ends first, whichever process of the service the signal reaches', async () => {
+  // A service manager sends the signal to every process of the service, and a terminal that closes SIGHUP, maybe twice.
+  test.each([
+    ['SIGTERM', 1],
+    ['SIGHUP', 2],
+  ] as const)('the answer ends first, whichever process of the service %s reaches', async (signal, times) => {
     const { server, url, stream } = await streaming()
-    // A service manager sends the signal to every process of the service.
-    process.kill(-server.pid!, 'SIGTERM')
-    await untilPrinted(server, /SIGTERM: no new requests; accepted ones have 30 s to end\n/)
+    for (let time = 0; time < times; time++) process.kill(-server.pid!, signal)
+    await untilPrinted(server, /SIG(TERM|HUP): no new requests; accepted ones have 30 s to end\n/)
     const rejected = await fetch(`${url}/v1/models`, { headers }).catch(() => null)
     if (rejected) expect([rejected.status, rejected.headers.get('retry-after')]).toEqual([503, '5'])
     const answer = await stream.text()

@@ -227,6 +227,15 @@ describe('what a server answers', () => {
     expect([choices[0]!.message.content, choices[0]!.finish_reason]).toEqual(['Hello there', 'stop'])
   })
 
+  test('lines may end with CR alone', async () => {
+    await serve()
+    const lines = [...words(['Hello', ' there']).chunks!.map((chunk) => JSON.stringify(chunk)), '[DONE]']
+    back.scripts = [{ chunks: lines.map((line) => `data: ${line}\r\r`), end: 'without a word' }]
+    const { choices, usage } = await answered()
+    expect(choices[0]).toMatchObject({ message: { content: 'Hello there' }, finish_reason: 'stop' })
+    expect(usage.prompt_tokens).toBe(17)
+  })
+
   test('JSON in another form is written in ours', async () => {
     await serve()
     back.scripts = [words(['\n{\n  "a"', ':12,\n "b":"x, \\"y\\" : z"', '\n}\n'])]
@@ -377,6 +386,10 @@ describe('what goes wrong', () => {
     const response = await server.post(CHAT, hello)
     expect([response.status, response.headers.get('retry-after')]).toEqual([503, '41'])
     expect(await errorOf(response)).toMatchObject({ message: expect.stringMatching(/41 seconds/) })
+    const date = new Date(Date.now() + 40_000_000).toUTCString()
+    back.scripts = [{ ...refused(429, 'Slow down'), headers: { 'retry-after': date } }]
+    const later = await server.post(CHAT, hello)
+    expect(Number(later.headers.get('retry-after'))).toBeGreaterThan(41)
   })
 
   test.each([

@@ -182,7 +182,10 @@ describe('lookout pull', () => {
     hub.onDownload = () => undefined
     const before = hub.requests.length
     const pulled = await lookout(['pull', 'acme/nano-GGUF:Q4_K_M', '--no-mmproj'])
-    expect(pulled).toMatchObject({ code: 0 })
+    // It is for text because that was asked for: nothing warns of it.
+    expect(pulled).toMatchObject({ code: 0, stderr: expect.not.stringContaining('engine.projector') })
+    const servedBy = async () => (await cardOf('acme--nano-GGUF--Q4_K_M')).serves
+    expect(await servedBy()).toEqual([{ id: 'acme/nano-GGUF:Q4_K_M', modalities: ['text'] }])
     const later = hub.requests
       .slice(before)
       .filter(({ server, range }) => server === 'cdn' && !/^bytes=0-/.test(range!))
@@ -193,6 +196,8 @@ describe('lookout pull', () => {
       }),
     ])
     expect(await blobs()).toEqual([sha256(model)])
+    expect(await lookout(['pull', 'acme/nano-GGUF:Q4_K_M', '--no-check'])).toMatchObject({ code: 0 })
+    expect(await servedBy()).toEqual([{ id: 'acme/nano-GGUF:Q4_K_M' }])
   })
 
   test('two at once do not fight: the second waits for the first', async () => {

@@ -240,7 +240,7 @@ test('the usage command prints sums or rows', async () => {
   const each = JSON.parse(await lookout('--rows', '--json'))
   expect(each).toHaveLength(3)
   expect(each[0]).toMatchObject({ organisation, model, endpoint: 'chat', status: 200, audio_tokens: 0 })
-  expect(JSON.parse(await lookout('--rows', '--json', '--until', '2001-01-01'))).toEqual([])
+  expect(JSON.parse(await lookout('--rows', '--json', '--since', '2000-01-01', '--until', '2001-01-01'))).toEqual([])
 })
 
 test('a spent budget rejects the next request, and says when it resets', async () => {

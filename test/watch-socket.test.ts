@@ -4,6 +4,7 @@ import { connect } from 'node:net'
 import fc from 'fast-check'
 import sharp from 'sharp'
 import { afterAll, beforeAll, beforeEach, describe, expect, onTestFinished, test } from 'vitest'
+import { Accounts } from '../src/accounts/accounts.ts'
 import type { ReadQuestion } from '../src/inference/contract/work.ts'
 import { Database } from '../src/storage/database.ts'
 import * as tables from '../src/storage/schema.ts'
@@ -94,6 +95,24 @@ describe('a socket', () => {
       return replies.at(-1)
     }
     await expect.poll(push, { interval: 20 }).toHaveProperty('answers')
+  })
+
+  test('ends when its key is revoked, and so does a stream of events', async () => {
+    const { organisation, key } = await newKey(database)
+    const client = new WatchClient(server, key)
+    const { id } = await client.made()
+    const accounts = new Accounts(database)
+    const reader = await accounts.createKey({ organisation })
+    const socket = await WatchSocket.open(socketUrl(id, '?after=0'), reader.key)
+    const stream = await new WatchClient(server, reader.key).ask('GET', `/${id}/stream?after=0`)
+    const closed = socket.closed()
+    await accounts.revokeKey(reader.about.id)
+    answer(0.9)
+    await client.look(id, dark)
+    expect(await closed).toEqual([1008, 'The API key is revoked or has expired'])
+    expect(socket.events).toEqual([])
+    expect(await stream.text()).not.toContain('data:')
+    expect(await client.stream(id, 1, '?after=0')).toHaveLength(1)
   })
 
   test('is logged as one request, whose id its client gets', async () => {

@@ -92,15 +92,28 @@ export class Accounts {
     })
   }
 
+  /** @throws AccountError when the organisation does not exist: a misspelt one would have no keys and no usage. */
+  async checkOrganisation(id: string): Promise<void> {
+    const [known] = await this.#database.use((queries) =>
+      queries.select({ id: organisations.id }).from(organisations).where(eq(organisations.id, id)),
+    )
+    if (!known) throw new AccountError(`Organisation '${id}' does not exist`)
+  }
+
+  /** Those of a revoked organisation count as revoked with it. @throws AccountError when the organisation does not exist. */
   async listKeys(organisation: string | null = null): Promise<ApiKey[]> {
+    if (organisation !== null) await this.checkOrganisation(organisation)
     const rows = await this.#database.use((queries) =>
       queries
-        .select()
+        .select({ key: apiKeys, organisationRevokedAt: organisations.revokedAt })
         .from(apiKeys)
+        .innerJoin(organisations, eq(organisations.id, apiKeys.organisationId))
         .where(organisation === null ? undefined : eq(apiKeys.organisationId, organisation))
         .orderBy(asc(apiKeys.organisationId), asc(apiKeys.createdAt)),
     )
-    return rows.map(toApiKey)
+    return rows.map(({ key, organisationRevokedAt }) =>
+      toApiKey({ ...key, revokedAt: key.revokedAt ?? organisationRevokedAt }),
+    )
   }
 
   /** @throws AccountError when the key does not exist or is already revoked. */

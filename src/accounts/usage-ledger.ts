@@ -1,9 +1,10 @@
 import { closeSync, openSync, writeSync } from 'node:fs'
-import { mkdir, readdir, readFile, rename, rm } from 'node:fs/promises'
+import { readdir, readFile, rename, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { Logger } from 'pino'
 import { isAlive } from '../lib/is-alive.ts'
 import { parseJsonOr } from '../lib/json/parse-json.ts'
+import { makeFolder } from '../lib/make-folder.ts'
 import { type Database, isDataError } from '../storage/database.ts'
 import { sql } from '../storage/drizzle.ts'
 
@@ -79,7 +80,7 @@ export class UsageLedger {
     logger: Pick<Logger, 'error' | 'warn'>,
     alone: number | null = null,
   ): Promise<UsageLedger> {
-    await mkdir(directory, { recursive: true, mode: 0o700 })
+    await makeFolder(directory)
     const names = (await readdir(directory)).filter((name) => JOURNAL.test(name)).sort()
     const left = names.filter((name) => isLeft(name, alone)).map((name) => join(directory, name))
     return new UsageLedger(database, directory, logger, left)

@@ -1,6 +1,7 @@
 import { randomBytes } from 'node:crypto'
-import { mkdir, readFile, writeFile } from 'node:fs/promises'
+import { readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
+import { makeFolder } from '../lib/make-folder.ts'
 import { replaceFile } from '../lib/replace-file.ts'
 import { FolderLock } from '../storage/folder-lock.ts'
 
@@ -14,7 +15,7 @@ export interface BatchPlace {
 
 /** The place is shared with servers that open it later, until it is disposed of. */
 export async function openBatchPlace(directory: string): Promise<BatchPlace & Disposable> {
-  await mkdir(directory, { recursive: true, mode: 0o700 })
+  await makeFolder(directory)
   const exclusive = FolderLock.exclusive(directory)
   const id = await placeId(join(directory, 'place'))
   exclusive?.[Symbol.dispose]()

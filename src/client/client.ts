@@ -1,5 +1,7 @@
 import { setTimeout as delay } from 'node:timers/promises'
 import type { Dispatcher } from 'undici'
+import { ADVICE_OF_TRUST, isUntrusted } from '../lib/errors/fetch-failure.ts'
+import { secondsOf } from '../lib/errors/retry-after.ts'
 import type {
   DecisionAnswer,
   Detections,
@@ -292,6 +294,10 @@ export class LookoutClient {
     const answering = fetch(this.url + path, { ...init, headers, dispatcher }).finally(hold)
     const response = await answering.catch((error: unknown) => {
       init.signal?.throwIfAborted()
+      if (isUntrusted(error)) {
+        const problem = `the certificate of the server at ${this.url} is not trusted (${causeOf(error)})`
+        throw new ServerError(`${problem}: ${ADVICE_OF_TRUST}`, { status: 0 })
+      }
       throw new ServerError(`no server answers at ${this.url} (${causeOf(error)})`, { status: 0, isAway: true })
     })
     if (!response.ok) throw await this.#errorOf(response)
@@ -338,12 +344,12 @@ export class LookoutClient {
           : `the server at ${this.url} does not know this key`
       return new ServerError(message, { status })
     }
-    const seconds = status === 429 || status === 503 ? Number(response.headers.get('retry-after')) : 0
+    const seconds = status === 429 || status === 503 ? secondsOf(response.headers.get('retry-after')) : null
     return new ServerError(error.message, {
       status,
       param: error.param ?? null,
       code: error.code ?? null,
-      retryAfter: seconds > 0 ? seconds : null,
+      retryAfter: seconds === 0 ? null : seconds,
       answer,
     })
   }

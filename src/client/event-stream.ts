@@ -1,3 +1,5 @@
+import { linesOf } from '../lib/text-lines.ts'
+
 /**
  * The data of each Server-Sent Event of a stream, as the WHATWG HTML standard reads them: lines end with LF, CR LF or CR,
  * several data lines of one event are joined by LF, and an event that the stream breaks off is not one.
@@ -11,17 +13,4 @@ export async function* readEvents(bytes: AsyncIterable<Uint8Array>): AsyncGenera
       data = []
     }
   }
-}
-
-/** Lines that have ended. */
-async function* linesOf(bytes: AsyncIterable<Uint8Array>): AsyncGenerator<string> {
-  const decoder = new TextDecoder()
-  let rest = ''
-  for await (const piece of bytes) {
-    // Behind a CR at the end of a piece, an LF that belongs to it may follow.
-    const lines = (rest + decoder.decode(piece, { stream: true })).split(/\r\n|\n|\r(?!$)/)
-    rest = lines.pop()!
-    yield* lines
-  }
-  if (rest.endsWith('\r')) yield rest.slice(0, -1)
 }

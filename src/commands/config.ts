@@ -58,8 +58,8 @@ function withoutSecrets(address: string): string {
   if (!URL.canParse(address)) return address
   const url = new URL(address)
   if (url.password !== '') url.password = HIDDEN
-  // A token may be the whole login.
-  else if (url.username !== '' && !/^(postgres(ql)?|rediss?):$/.test(url.protocol)) url.username = HIDDEN
+  // A token may be the user: only databases never take one there.
+  if (url.username !== '' && !/^(postgres(ql)?|rediss?):$/.test(url.protocol)) url.username = HIDDEN
   url.pathname = url.pathname.replace(/([=:]|%3[ad])[^/&;]*/gi, `$1${HIDDEN}`)
   const query = [...url.searchParams].map(([name, value]) => {
     return value === '' ? HIDDEN : `${name}=${OPEN.has(name) ? withoutSecrets(value) : HIDDEN}`

@@ -1,10 +1,11 @@
 import { randomBytes } from 'node:crypto'
 import { once } from 'node:events'
-import { mkdir, rm } from 'node:fs/promises'
+import { rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
 import { serveStdio } from '@modelcontextprotocol/server/stdio'
 import { ConfigError } from '../config/config.ts'
+import { makeFolder } from '../lib/make-folder.ts'
 import { writeSecret } from '../lib/secrets/secret-file.ts'
 import { version } from '../lib/version.ts'
 import { CONNECTION_HELP, CONNECTION_OPTIONS, chosenModel, findPlace, type Opened } from './asking/connection.ts'
@@ -92,7 +93,7 @@ async function showKey(key: string, url: string, shown: AsyncDisposableStack): P
   if (process.stderr.isTTY) return key
   const { dataDirectory } = await loadConfig()
   const path = join(dataDirectory, `mcp-key-${new URL(url).port}`)
-  await mkdir(dataDirectory, { recursive: true })
+  await makeFolder(dataDirectory)
   await writeSecret(path, key)
   shown.defer(() => rm(path, { force: true }))
   return `in ${path}`

@@ -87,7 +87,10 @@ export function readMoment(text: string, sign: 1 | -1, option: string): Date {
     count === undefined
       ? Date.parse(DATE.test(text) ? text : '')
       : Date.now() + sign * Number(count) * { m: 60e3, h: 3600e3, d: 86_400e3 }[unit as 'm' | 'h' | 'd']
-  if (Number.isNaN(time))
+  // 31 February would be 3 March.
+  const isDay =
+    count !== undefined || new Date(`${text.slice(0, 10)}T00:00Z`).getUTCDate() === Number(text.slice(8, 10))
+  if (Number.isNaN(time) || !isDay)
     throw new ConfigError(
       `${option}: expected a duration such as 90d or 12h, or a date such as 2027-01-31, not '${text}'`,
     )

@@ -20,8 +20,8 @@ export const serve: Command = {
   --host ADDRESS  address to listen on, instead of LOOKOUT_HOST; 0.0.0.0 is every one of this machine
   --port PORT     port to listen on, instead of LOOKOUT_PORT
 
-Runs until SIGTERM or SIGINT; then it takes no new requests, lets accepted ones end, and ends. A second signal ends it at
-once.
+Runs until SIGTERM, SIGINT or SIGHUP; then it takes no new requests, lets accepted ones end, and ends. A second SIGTERM or
+SIGINT ends it at once.
 
 ${SETTINGS_HELP}`,
   async run(args) {
@@ -70,6 +70,9 @@ function stopSignal() {
       begin(signal)
     })
   }
+  // A terminal that closes may send it more than once. The first process of a container has no terminal, and the system
+  // ignores it there: `docker run` passes on the one of its own terminal.
+  if (process.pid !== 1) process.on('SIGHUP', begin)
   // What bin/lookout.cjs makes of its signals. This process may have received the same ones, which are counted apart.
   let passedOn = false
   const passOn = (signal: NodeJS.Signals) => {

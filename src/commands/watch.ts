@@ -1,5 +1,5 @@
 import { createWriteStream } from 'node:fs'
-import { mkdir, stat } from 'node:fs/promises'
+import { stat } from 'node:fs/promises'
 import { join } from 'node:path'
 import { pipeline } from 'node:stream/promises'
 import { setTimeout as delay } from 'node:timers/promises'
@@ -8,6 +8,7 @@ import type { LookoutClient } from '../client/client.ts'
 import { ServerError } from '../client/server-error.ts'
 import { usualCameraType } from '../config/cameras.ts'
 import { ConfigError } from '../config/config.ts'
+import { makeFolder } from '../lib/make-folder.ts'
 import {
   CONNECTION_HELP,
   CONNECTION_OPTIONS,
@@ -80,7 +81,7 @@ async function run(args: readonly string[]): Promise<void> {
   const { client } = opened
   const questions = asked.questions.map(named)
   const record = clips === undefined ? undefined : { before_seconds: CLIP_SECONDS, after_seconds: CLIP_SECONDS }
-  if (clips !== undefined) await mkdir(clips, { recursive: true })
+  if (clips !== undefined) await makeFolder(clips, 0o777)
   const body = { model, source, fps, ...(region && { region }), questions, record }
   const id = await client.createWatch(body, pictures === null).catch((error) => {
     const inFile = error instanceof ServerError && error.param !== null ? asked.placeOf(error.param) : null

@@ -92,7 +92,13 @@ export function readCameras(
         'expected an address that begins with rtsp:// or rtsps://, or with http:// or https:// for the types mjpeg, jpeg and hls',
       )
     }
-    const [user, secret] = [url.username, url.password].map(decodeURIComponent)
+    const [user, secret] = [url.username, url.password].map((part) => {
+      try {
+        return decodeURIComponent(part)
+      } catch {
+        return fail('url', 'expected a user and a password in which % is written as %25')
+      }
+    })
     url.username = ''
     url.password = ''
     return {

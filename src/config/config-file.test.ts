@@ -1,7 +1,11 @@
+import { mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
 import fc from 'fast-check'
-import { expect, test } from 'vitest'
+import { expect, onTestFinished, test } from 'vitest'
 import { ConfigError, readConfig } from './config.ts'
 import { parseConfigFile } from './config-file.ts'
+import { readConfigFile } from './read-config-file.ts'
 
 const read = (text: string, environment = {}) => readConfig(environment, parseConfigFile(text, 'lookout.config.yaml'))
 
@@ -50,6 +54,18 @@ test('a value may be of its type, or text as in the environment', () => {
     expect(read(typed!)).toEqual(read(text!))
   }
   expect(read('drain_seconds: 0').drainSeconds).toBe(0)
+})
+
+test('is found with either ending, unless another one is named', async () => {
+  const folder = await mkdtemp(join(tmpdir(), 'lookout-settings-'))
+  onTestFinished(() => rm(folder, { recursive: true }))
+  const portIn = async (environment = {}) => (await readConfigFile(environment, folder)).values.port
+  expect(await portIn()).toBeUndefined()
+  await writeFile(join(folder, 'lookout.config.yml'), 'port: 1')
+  expect(await portIn()).toBe(1)
+  await writeFile(join(folder, 'lookout.config.yaml'), 'port: 2')
+  expect(await portIn()).toBe(2)
+  await expect(portIn({ LOOKOUT_CONFIG: join(folder, 'none') })).rejects.toThrow(/none: there is no such file$/)
 })
 
 test('the environment wins, and an empty variable does not', () => {

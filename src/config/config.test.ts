@@ -128,6 +128,17 @@ test('takes hosts as names and addresses, with ports and as networks of cameras'
   expect(config.blobs).toMatch(/^s3:/)
 })
 
+test('says which characters of a password an address cannot have', () => {
+  for (const password of ['a/b', 'a#b', 'a?b']) {
+    expect(() => readConfig({ DATABASE_URL: `postgres://lookout:${password}@db/lookout` })).toThrow(
+      /^DATABASE_URL: expected a valid host and port; in a user or a password, write \/ as %2F/,
+    )
+  }
+  expect(readConfig({ DATABASE_URL: '\npostgres://db/lookout\n' }).databaseUrl).toContain('postgres://db/lookout')
+  const cameras = JSON.stringify([{ name: 'a', url: 'rtsp://admin:50%off@c/live' }])
+  expect(() => readConfig({ LOOKOUT_CAMERAS: cameras })).toThrow(/^LOOKOUT_CAMERAS: camera 1, url: .* as %25$/)
+})
+
 test('cameras are spoken to as their addresses say, unless a type is given', () => {
   const urls = ['rtsps://c/live', 'https://c/video', 'http://c/now.JPG', 'http://c/index.m3u8']
   const cameras = urls.map((url, at) => ({ name: `c${at}`, url }))

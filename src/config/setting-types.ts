@@ -126,11 +126,14 @@ export function switched(given: unknown): boolean | null {
 }
 
 export function address(protocols: readonly string[]) {
-  const isOne = (given: string) => URL.canParse(given) && protocols.includes(new URL(given).protocol)
-  return text().refine(
-    isOne,
-    `expected an address that begins with ${protocols.map((name) => `${name}//`).join(' or ')}`,
-  )
+  const begins = (given: string) =>
+    protocols.some((protocol) => given.trimStart().toLowerCase().startsWith(`${protocol}//`))
+  return text()
+    .refine(begins, `expected an address that begins with ${protocols.map((name) => `${name}//`).join(' or ')}`)
+    .refine(
+      (given) => !begins(given) || URL.canParse(given),
+      'expected a valid host and port; in a user or a password, write / as %2F, # as %23 and ? as %3F',
+    )
 }
 
 /**

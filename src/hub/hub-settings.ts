@@ -28,8 +28,9 @@ export async function readHubSettings(environment: Environment) {
 }
 
 /**
- * The proxies of the environment, as undici takes them; as for curl and pip, a host without `http://` is one too. NO_PROXY is
- * left to undici.
+ * The proxies of the environment, as undici takes them; as for curl and pip, a host without `http://` is one too, ALL_PROXY
+ * stands for one that is missing or empty, and `socks5h` says that the proxy resolves names, which it does with `socks5`
+ * here too. NO_PROXY is left to undici.
  * @throws HubError that names the variable, not its value: that may hold a password.
  */
 export function readProxies(environment: Environment) {
@@ -38,11 +39,12 @@ export function readProxies(environment: Environment) {
     const given = name === undefined ? '' : environment[name]!.trim()
     // Not undefined: undici would read the variable itself, and fail at one of spaces.
     if (given === '') return ''
-    const text = given.includes('://') ? given : `http://${given}`
+    const text = given.includes('://') ? given.replace(/^socks5h:/i, 'socks5:') : `http://${given}`
     if (URL.canParse(text) && /^(https?|socks5?):$/.test(new URL(text).protocol)) return text
     throw new HubError(`${name}: expected the address of a proxy, such as http://host:3128`)
   }
-  return { httpProxy: read('http_proxy', 'HTTP_PROXY'), httpsProxy: read('https_proxy', 'HTTPS_PROXY') }
+  const either = (...names: readonly string[]) => read(...names) || read('all_proxy', 'ALL_PROXY')
+  return { httpProxy: either('http_proxy', 'HTTP_PROXY'), httpsProxy: either('https_proxy', 'HTTPS_PROXY') }
 }
 
 function readEndpoint(environment: Environment): URL {

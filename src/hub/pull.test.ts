@@ -2,12 +2,14 @@ import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { mkdir, mkdtemp, readdir, readFile, rm, stat, symlink, truncate, writeFile } from 'node:fs/promises'
 import { createServer } from 'node:http'
-import { type AddressInfo, connect } from 'node:net'
+import { type AddressInfo, connect, createServer as createTcpServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
+import { createServer as createTlsServer } from 'node:tls'
 import { afterAll, beforeAll, beforeEach, describe, expect, onTestFinished, test, vi } from 'vitest'
 import { type FakeHub, type Fault, sha256, startFakeHub } from '../../test/support/fake-hub.ts'
 import { bool, readGguf, string, uint32, writeGguf } from '../../test/support/gguf-writer.ts'
+import { CERTIFICATE } from '../../test/support/secure-camera.ts'
 import { storeCard } from './cache/model-store.ts'
 import { HubError } from './hub-error.ts'
 import { pull } from './pull.ts'
@@ -192,6 +194,62 @@ describe('a download', () => {
     const settings = { endpoint: new URL('http://hub.invalid/'), token: null, cacheRoot: home, isOffline: false }
     await expect(fetched({}, { settings })).rejects.toThrow(/gated or private/)
     expect(asked).toEqual(['hub.invalid:80'])
+  })
+
+  test('goes through a SOCKS proxy that resolves names, named for all protocols', async () => {
+    const asked: string[] = []
+    const proxy = createTcpServer((socket) => {
+      socket
+        .on('error', () => {})
+        .once('data', () => {
+          socket.write(Buffer.of(5, 0))
+          socket.once('data', (request: Buffer) => {
+            asked.push(request.subarray(5, 5 + request[4]!).toString())
+            const behind = connect(Number(new URL(hub.url).port), '127.0.0.1', () => {
+              socket.write(Buffer.of(5, 0, 0, 1, 0, 0, 0, 0, 0, 0))
+              socket.pipe(behind).pipe(socket)
+            })
+            behind.on('error', () => {})
+          })
+        })
+    })
+    await once(proxy.listen(0, '127.0.0.1'), 'listening')
+    vi.stubEnv('HTTP_PROXY', '')
+    vi.stubEnv('ALL_PROXY', `socks5h://127.0.0.1:${(proxy.address() as AddressInfo).port}`)
+    onTestFinished(() => {
+      vi.unstubAllEnvs()
+      proxy.close()
+    })
+    hub.onAsk = () => ({ kind: 'status', status: 403 })
+    const settings = { endpoint: new URL('http://hub.invalid/'), token: null, cacheRoot: home, isOffline: false }
+    await expect(fetched({}, { settings })).rejects.toThrow(/gated or private/)
+    expect(asked).toEqual(['hub.invalid'])
+  })
+
+  test('says that a proxy wants a login, and how an authority is trusted', async () => {
+    const settings = (endpoint: string) => {
+      return { endpoint: new URL(endpoint), token: null, cacheRoot: home, isOffline: false }
+    }
+    const proxy = createServer().on('connect', (_request, socket) => {
+      socket.end('HTTP/1.1 407 Proxy Authentication Required\r\n\r\n')
+    })
+    await once(proxy.listen(0, '127.0.0.1'), 'listening')
+    vi.stubEnv('http_proxy', `127.0.0.1:${(proxy.address() as AddressInfo).port}`)
+    onTestFinished(() => {
+      vi.unstubAllEnvs()
+      proxy.close()
+    })
+    await expect(fetched({}, { settings: settings('http://hub.invalid/') })).rejects.toThrow(
+      /hub\.invalid: the proxy answered 407, because it wants a user and a password/,
+    )
+    vi.unstubAllEnvs()
+    const secure = createTlsServer({ key: CERTIFICATE, cert: CERTIFICATE })
+    await once(secure.listen(0, '127.0.0.1'), 'listening')
+    onTestFinished(() => void secure.close())
+    const url = `https://127.0.0.1:${(secure.address() as AddressInfo).port}/`
+    await expect(fetched({}, { settings: settings(url) })).rejects.toThrow(
+      /the server's certificate is not valid\), .* name the file of its certificate in NODE_EXTRA_CA_CERTS$/,
+    )
   })
 
   test('works with a server that ignores ranges', async () => {
@@ -552,8 +610,11 @@ test('a pull of a new commit deletes nothing that others may use, and what is ke
   const { kept } = await remove('acme/nano:Q8_0')
   expect(kept).toContainEqual({ path: repository('blobs', sha256(projector)), reason: 'acme/nano:Q4_K_M uses it' })
   for (const { path } of kept) expect((await stat(path)).isFile()).toBe(true)
-  await remove('acme/nano')
-  expect(sha256(await readFile(repository('snapshots', first, NAME)))).toBe(sha256(model))
+  const older = repository('snapshots', first, NAME)
+  expect((await remove('acme/nano')).kept).toEqual([
+    { path: older, reason: expect.stringMatching(/^it is of another commit, .*; 10\.1 MiB$/) },
+  ])
+  expect(sha256(await readFile(older))).toBe(sha256(model))
 })
 
 test('a file that an added model names by its blob stays', async () => {

@@ -36,7 +36,7 @@ export async function pull(request: PullRequest, options: PullOptions): Promise<
         ? await pullFile(address.url, request, fetching)
         : await pullFromRepository(address, request, fetching)
     signal.throwIfAborted()
-    const stored = await storeCard(store, card)
+    const stored = await storeCard(store, { ...card, isTextByWish: request.projector === null })
     if (stored.replaced !== null) await removeReplaced(stored.replaced, { store, cacheRoot: settings.cacheRoot })
     const { file, aliases, model, projector } = stored.card
     const replaces = stored.replaced === null ? null : (stored.replaced.source ?? stored.replaced.model)

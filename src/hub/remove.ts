@@ -6,6 +6,7 @@ import { addAlias, filesOf, removeCard, repositoryOf, type StoredCard, storedCar
 import { incompletePath } from './download/fetch-file.ts'
 import { journalPath } from './download/journal.ts'
 import { HubError } from './hub-error.ts'
+import { formatBytes } from './units.ts'
 
 export interface Removal {
   readonly card: StoredCard
@@ -51,8 +52,11 @@ export async function removeModel(
     const removal = isOwn
       ? await removeFile(path, card, others, { store, cacheRoot })
       : { path, reason: "it is the user's own" }
-    if (typeof removal === 'number') freedBytes += removal
-    else kept.push(removal)
+    if (typeof removal !== 'number') kept.push(removal)
+    else {
+      freedBytes += removal
+      kept.push(...(await otherCommitsOf(path, card, others, cacheRoot)))
+    }
   }
   // It fails where something is left in the folder.
   await rmdir(dirname(card.file)).catch(() => {})
@@ -141,6 +145,27 @@ async function removeFile(
   await repository.prune()
   if (!isShared) return bytes
   return { path: blob, reason: reason ?? `another snapshot in ${join(repository.folder, 'snapshots')} uses it` }
+}
+
+/** What the cache keeps of a file as it was in other commits, fetched by Lookout or by another program. */
+async function otherCommitsOf(
+  path: string,
+  { source }: StoredCard,
+  others: readonly StoredCard[],
+  cacheRoot: string,
+): Promise<Kept[]> {
+  const id = repositoryOf(source)
+  if (id === null || !isWithin(cacheRoot, path)) return []
+  const kept: Kept[] = []
+  for (const entry of await new CachedRepository(cacheRoot, id).ofOtherCommits(path)) {
+    const real = await realOr(entry)
+    if ((await usersOf(entry, others)).length > 0) continue
+    kept.push({
+      path: entry,
+      reason: `it is of another commit, which other programs may use; ${formatBytes(await sizeOf(real))}`,
+    })
+  }
+  return kept
 }
 
 /** Other models with the same file, and the paths that they have of it. */

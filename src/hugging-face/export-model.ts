@@ -1,5 +1,6 @@
-import { mkdir, readdir, writeFile } from 'node:fs/promises'
+import { readdir, writeFile } from 'node:fs/promises'
 import { basename, join, resolve } from 'node:path'
+import { makeFolder } from '../lib/make-folder.ts'
 import { replaceFile } from '../lib/replace-file.ts'
 import { localCard, type ModelCard } from '../models/card.ts'
 import { chooseTemplate } from '../models/derive/chosen-template.ts'
@@ -46,7 +47,7 @@ export async function exportModel(card: ModelCard, folder: string, signal: Abort
   const leavesAudio = encoder.untaken.length > 0
   const description = { card, files: paths.map((path) => basename(path)), parameters, leavesAudio }
   await replaceFile(resolve(folder), async (draft) => {
-    await mkdir(draft, { recursive: true })
+    await makeFolder(draft, 0o777)
     await writeSafetensors(join(draft, 'model.safetensors'), weights, signal)
     for (const [name, text] of Object.entries({ ...texts, 'README.md': readme(description) })) {
       await writeFile(join(draft, name), text)

@@ -1,5 +1,6 @@
-import { mkdir, open, readdir, rename, rm, stat, writeFile } from 'node:fs/promises'
+import { open, readdir, rename, rm, stat, writeFile } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
+import { makeFolder } from '../lib/make-folder.ts'
 import { type BlobStore, type ListedBlob, MARKS } from './blob-store.ts'
 import { openDrafts } from './draft-folder.ts'
 
@@ -13,7 +14,7 @@ export async function openDiskBlobs(directory: string): Promise<BlobStore> {
   const drafts = await openDrafts(join(directory, 'drafts'))
   const root = join(directory, 'kept')
   const marks = join(directory, MARKS)
-  await mkdir(root, { recursive: true, mode: 0o700 })
+  await makeFolder(root)
 
   /** `folder/name` is stored in a subfolder named by the last two characters of the name, to keep folders small. */
   const pathOf = (name: string) => {
@@ -36,7 +37,7 @@ export async function openDiskBlobs(directory: string): Promise<BlobStore> {
     draft: () =>
       drafts.begin(async (draft, name) => {
         const path = pathOf(name)
-        await mkdir(dirname(path), { recursive: true, mode: 0o700 })
+        await makeFolder(dirname(path))
         await rename(draft, path)
         await syncFolder(dirname(path))
       }),
@@ -69,7 +70,7 @@ export async function openDiskBlobs(directory: string): Promise<BlobStore> {
     },
 
     async mark(id) {
-      await mkdir(marks, { recursive: true, mode: 0o700 })
+      await makeFolder(marks)
       await writeFile(join(marks, id), '')
     },
 

@@ -1,8 +1,9 @@
 import { randomBytes } from 'node:crypto'
-import { type FileHandle, mkdir, open, readdir, rm } from 'node:fs/promises'
+import { type FileHandle, open, readdir, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
 import { serviceUnavailable } from '../lib/errors/errors.ts'
+import { makeFolder } from '../lib/make-folder.ts'
 import type { Draft } from './blob-store.ts'
 import { FolderLock } from './folder-lock.ts'
 import { isFull, StorageFullError } from './storage-full.ts'
@@ -22,7 +23,7 @@ type Keep = (path: string, name: string) => Promise<void>
 
 /** A folder for files that are being written. A server that opens it alone removes what a crash left in it. */
 export async function openDrafts(directory: string) {
-  await mkdir(directory, { recursive: true, mode: 0o700 })
+  await makeFolder(directory)
   using exclusive = FolderLock.exclusive(directory)
   if (exclusive) {
     for (const name of await readdir(directory)) {

@@ -290,6 +290,11 @@ export class WatchRunner {
     return (await this.#held.get(id)?.newest()) ?? null
   }
 
+  /** Whether the key of who follows is revoked or has expired. While the database is away, no key can be revoked. */
+  async isShutOut(key: string, organisation: string): Promise<boolean> {
+    return (await this.#options.keys.ownerOf(key, organisation).catch(() => undefined)) === null
+  }
+
   /** @returns what ends it. */
   follow(id: string, listener: WatchListener): () => void {
     const listeners = this.#listeners.get(id) ?? new Set()

@@ -29,6 +29,7 @@ const MOST_NOTE_BYTES = 4_096
 const MOST_WAITING = 64
 const NORMAL_CLOSURE = 1000
 const GOING_AWAY = 1001
+const POLICY_VIOLATION = 1008
 
 /** Takes frames from a WebSocket and sends the events of the watch there, until one of the two ends it. */
 export async function openWatchSocket(
@@ -59,11 +60,13 @@ export async function openWatchSocket(
   // At once: a client that does not read would hold the shutdown up.
   const leave = () => socket.close(GOING_AWAY, 'The server is shutting down')
   draining.addEventListener('abort', leave)
+  let isShutOut = false
   try {
-    await sendEvents(socket, request, { ...followed, closed: call.closed, endsElsewhere: false }, options)
+    isShutOut = await sendEvents(socket, request, { ...followed, closed: call.closed, endsElsewhere: false }, options)
   } finally {
     draining.removeEventListener('abort', leave)
     if (draining.aborted) leave()
+    else if (isShutOut) socket.close(POLICY_VIOLATION, 'The API key is revoked or has expired')
     else socket.close(NORMAL_CLOSURE, 'The watch is deleted')
   }
   return undefined

@@ -2,6 +2,7 @@ import type { FastifyRequest } from 'fastify'
 import { withTimeout } from '../../lib/with-timeout.ts'
 import { type WatchRunner, watchElsewhere } from '../../watches/watch-runner.ts'
 import type { Watch, Watches } from '../../watches/watches.ts'
+import { principalOf } from '../http/access/auth.ts'
 import type { ApiCall } from '../http/api-call.ts'
 import { EVENTS, type Framing } from '../http/connection/response-stream.ts'
 import { queryBoolean, queryNumber } from '../http/query.ts'
@@ -21,7 +22,7 @@ const NUMBERED: Framing = {
   frame: (data, seq) => (seq === undefined ? `data: ${data}\n\n` : `id: ${seq}\ndata: ${data}\n\n`),
 }
 const EVENTS_AT_ONCE = 100
-/** How long it takes to notice what other servers have told. */
+/** How long it takes to notice what other servers have told, and that the key is revoked. */
 const POLL_MS = 5_000
 const LAST_EVENT = 'last-event-id'
 
@@ -71,16 +72,18 @@ export async function streamEvents(
 
 /**
  * Sends the events of the watch as they are stored, in the order of their numbers, until the client leaves, the watch is
- * deleted, or no new requests are accepted.
+ * deleted, the client's key is revoked or expires, or no new requests are accepted.
  * @param endsElsewhere whether it ends when another server has the looks.
+ * @returns whether the key ended it.
  */
 export async function sendEvents(
   sink: EventSink,
   request: FastifyRequest,
   { after, looks, closed, endsElsewhere }: Followed & Pick<ApiCall, 'closed'> & { readonly endsElsewhere: boolean },
   { watches, watchRunner, draining }: WatchStreamOptions,
-): Promise<void> {
+): Promise<boolean> {
   const [organisation, id] = keyOf(request)
+  const { key } = principalOf(request)
   const over = AbortSignal.any([closed, draining])
   let last = after
   let woken = Promise.withResolvers<void>()
@@ -95,6 +98,7 @@ export async function sendEvents(
   try {
     while (!over.aborted) {
       woken = Promise.withResolvers()
+      if (await watchRunner.isShutOut(key, organisation)) return true
       const sent = await sendAfter(last)
       if (sent === null) break
       if (sent === last) await withTimeout(POLL_MS, woken.promise, undefined)
@@ -103,6 +107,7 @@ export async function sendEvents(
   } finally {
     unfollow()
   }
+  return false
 
   /** @returns the number of the last event; null when all are sent, and the watch is deleted or elsewhere. */
   async function sendAfter(after: number): Promise<number | null> {

@@ -228,6 +228,7 @@ async function startOwn(config: Config, card: ModelCard): Promise<Opened> {
     batchLines: 0,
     corsOrigins: [],
     metrics: null,
+    prefixDisk: null,
     logLevel: 'silent',
     drainSeconds: 0,
     modelCards: [card.file],

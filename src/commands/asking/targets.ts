@@ -1,8 +1,9 @@
 import { constants } from 'node:fs'
-import { access, mkdir, realpath, stat, writeFile } from 'node:fs/promises'
+import { access, realpath, stat, writeFile } from 'node:fs/promises'
 import { basename, dirname, extname, join, resolve } from 'node:path'
 import { ConfigError } from '../../config/config.ts'
 import { PICTURE_FORMATS, type PictureFormat } from '../../drawing/picture-format.ts'
+import { makeFolder } from '../../lib/make-folder.ts'
 import { replaceFile } from '../../lib/replace-file.ts'
 
 /** Where `-o` leads. */
@@ -69,7 +70,7 @@ export async function keepOriginals(
  */
 export async function writeWhole(path: string, data: string | Uint8Array | AsyncIterable<string>): Promise<void> {
   try {
-    await mkdir(dirname(path), { recursive: true })
+    await makeFolder(dirname(path), 0o777)
     await replaceFile(path, (draft) => writeFile(draft, data))
   } catch (error) {
     throw new ConfigError(`${path} cannot be written: ${(error as NodeJS.ErrnoException).code ?? error}`)

@@ -1,9 +1,10 @@
 import { createReadStream } from 'node:fs'
-import { mkdir, open, rm } from 'node:fs/promises'
+import { open, rm } from 'node:fs/promises'
 import { basename, dirname, join } from 'node:path'
 import { splitLines } from '../../batches/lines.ts'
 import { ConfigError } from '../../config/config.ts'
 import { parseRecord } from '../../lib/json/parse-json.ts'
+import { makeFolder } from '../../lib/make-folder.ts'
 import { FolderLock } from '../../storage/folder-lock.ts'
 
 /** What is asked about: a picture, or a request by its `custom_id`. */
@@ -39,7 +40,7 @@ export type Journal = Awaited<ReturnType<typeof readJournal>>
 export async function openJournal(output: string, isFolder: boolean, task: object): Promise<Journal> {
   const folder = isFolder ? join(output, '.lookout-batch') : join(dirname(output), `.${basename(output)}.lookout-batch`)
   try {
-    await mkdir(folder, { recursive: true })
+    await makeFolder(folder, 0o777)
     const lock = FolderLock.exclusive(folder)
     if (lock === null) throw new ConfigError(`-o ${output}: another lookout batch is writing it`)
     return await readJournal(folder, lock, JSON.stringify(task))

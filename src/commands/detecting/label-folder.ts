@@ -1,9 +1,10 @@
-import { lstat, mkdir, realpath, rm, symlink } from 'node:fs/promises'
+import { lstat, realpath, rm, symlink } from 'node:fs/promises'
 import { dirname, join, relative, resolve } from 'node:path'
 import { ConfigError } from '../../config/config.ts'
 import type { Origin } from '../../exports/detected-picture.ts'
 import { labelMeName, toLabelMe } from '../../exports/label-me.ts'
 import { toYolo, YOLO_FILES, yoloName } from '../../exports/yolo.ts'
+import { makeFolder } from '../../lib/make-folder.ts'
 import { writeWhole } from '../asking/targets.ts'
 import { warn } from '../warn.ts'
 import { placePictures, toSlashes } from './placed.ts'
@@ -43,7 +44,7 @@ export function planLabels(format: FolderFormat, folder: string, pictures: reado
       for (const [name, text] of toYolo(pictures, origin)) await writeWhole(join(folder, name), text)
       return
     }
-    await mkdir(folder, { recursive: true })
+    await makeFolder(folder, 0o777)
     const [realFolder, realBase] = [await realpath(folder), await realpath(base)]
     for (const result of results) {
       const path = paths.get(result.name)!
@@ -99,7 +100,7 @@ function checkNames(format: FolderFormat, pictures: Iterable<string>, fileOf: (n
 async function link(folder: string, base: string): Promise<void> {
   const path = join(folder, IMAGES)
   try {
-    await mkdir(folder, { recursive: true })
+    await makeFolder(folder, 0o777)
     const real = await realpath(base)
     if ((await realpath(path).catch(() => null)) === real) return
     const entry = await lstat(path).catch(() => null)

@@ -1,6 +1,5 @@
 import {
   lstat,
-  mkdir,
   open,
   readdir,
   readFile,
@@ -14,6 +13,7 @@ import {
   writeFile,
 } from 'node:fs/promises'
 import { dirname, join, relative, resolve, sep } from 'node:path'
+import { makeFolder } from '../../lib/make-folder.ts'
 import { replaceFile } from '../../lib/replace-file.ts'
 import type { HubFile } from '../download/hub-client.ts'
 import { COMMIT, isPlainSubpath } from './safe-names.ts'
@@ -54,7 +54,7 @@ export class CachedRepository {
     if (COMMIT.test(revision) || !isPlainSubpath(revision)) return
     const path = join(this.folder, 'refs', revision)
     if ((await this.commit(revision)) === commit) return
-    await mkdir(dirname(path), { recursive: true })
+    await makeFolder(dirname(path), 0o777)
     await writeAtomically(path, commit)
   }
 
@@ -86,7 +86,7 @@ export class CachedRepository {
     if (blob === null || ((await hasSize(entry, size)) && !(await hasSize(this.blob(blob), size)))) return entry
     const target = relative(dirname(entry), this.blob(blob))
     if ((await readlink(entry).catch(() => null)) === target) return entry
-    await mkdir(dirname(entry), { recursive: true })
+    await makeFolder(dirname(entry), 0o777)
     const draft = `${entry}.${process.pid}.link`
     await rm(draft, { force: true })
     try {
@@ -122,6 +122,16 @@ export class CachedRepository {
     if (!found.isSymbolicLink()) return found.isFile() ? entry : null
     const target = resolve(dirname(entry), await readlink(entry))
     return isWithin(join(this.folder, 'blobs'), target) ? target : null
+  }
+
+  /** The entries of a file in the snapshots of other commits. */
+  async ofOtherCommits(entry: string): Promise<string[]> {
+    const snapshots = join(this.folder, 'snapshots')
+    const [own, ...path] = relative(snapshots, entry).split(sep)
+    const commits = (await readdir(snapshots).catch(() => [])).filter((commit) => commit !== own)
+    const entries = commits.map((commit) => join(snapshots, commit, ...path))
+    const found = await Promise.all(entries.map((other) => stat(other).catch(() => null)))
+    return entries.filter((_, i) => found[i]?.isFile())
   }
 
   /** Removes folders of the repository that hold nothing any more. */

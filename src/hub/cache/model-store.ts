@@ -1,8 +1,9 @@
 import { createHash } from 'node:crypto'
-import { mkdir, readFile, rm } from 'node:fs/promises'
+import { readFile, rm } from 'node:fs/promises'
 import { dirname, join, resolve } from 'node:path'
 import { z } from 'zod'
 import { parseJsonOr } from '../../lib/json/parse-json.ts'
+import { makeFolder } from '../../lib/make-folder.ts'
 import { KV_TYPES, type KvType } from '../../models/derive/kv-cost.ts'
 import { forgetExamination } from '../../models/kept-examination.ts'
 import { partPaths } from '../../models/read/weight-files.ts'
@@ -34,6 +35,8 @@ export interface NewCard {
   readonly source: string
   readonly model: string
   readonly projector: string | null
+  /** Whether there is no projector because none was wanted. */
+  readonly isTextByWish?: boolean
   /** Absent: those of an existing card are kept. */
   readonly adapters?: readonly NewAdapter[]
 }
@@ -45,6 +48,7 @@ export interface NewAdapter {
 }
 
 const CARD = 'card.json'
+const TEXT = ['text']
 const servedSchema = z.looseObject({ id: z.string(), aliases: z.unknown().optional(), adapter: z.unknown().optional() })
 const adaptersSchema = z.array(z.looseObject({ name: z.string(), path: z.string() }))
 const cardSchema = z.looseObject({
@@ -108,14 +112,23 @@ export async function storeCard(
   const file = join(folder, CARD)
   const replaced = await readCard(file)
   const { serves: written = [{ id }], engine: old, ...rest } = (replaced && (await parseCard(file))) ?? {}
-  const serves = written.map((served) => (served.id === id ? withAliases(served, aliases) : served))
+  const serves = written
+    .map((served) => (served.id === id ? withAliases(served, aliases) : served))
+    .map((served) => withModalities(served, card, replaced))
   const { model: _, projector: __, ...engine } = old ?? {}
   const files = { model, ...(projector === null ? {} : { projector }) }
-  await mkdir(folder, { recursive: true })
+  await makeFolder(folder, 0o777)
   const added = adapters === undefined ? {} : { adapters: adapters.length === 0 ? undefined : adapters }
   await writeCard(file, { ...rest, serves, source, engine: { ...files, ...engine, ...added } })
   const names = serves.filter((served) => served.id === id).flatMap(aliasesOf)
   return { card: { file, ids: [id], aliases: names, source, model, projector }, replaced }
+}
+
+/** A model that was wanted without a projector is for text, until it gets one: nothing warns that it does not see. */
+function withModalities(served: Served, { projector, isTextByWish }: NewCard, replaced: StoredCard | null): Served {
+  if (isTextByWish) return { ...served, modalities: TEXT }
+  const isOutdated = projector !== null && replaced?.projector === null && String(served.modalities) === String(TEXT)
+  return isOutdated ? { ...served, modalities: undefined } : served
 }
 
 /** Absolute paths of all files of a card. */

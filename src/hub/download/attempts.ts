@@ -1,7 +1,9 @@
 import { setTimeout as sleep } from 'node:timers/promises'
+import { ADVICE_OF_TRUST, isUntrusted } from '../../lib/errors/fetch-failure.ts'
+import { secondsOf } from '../../lib/errors/retry-after.ts'
 import { HubError } from '../hub-error.ts'
 import type { Tuning } from '../tuning.ts'
-import { ConnectionError, type HttpAnswer, type HttpClient, retryAfter } from './http-client.ts'
+import { ConnectionError, type HttpAnswer, type HttpClient } from './http-client.ts'
 
 /** A server that answers 429 or 5xx: it may do better later. */
 export class BusyError extends ConnectionError {
@@ -16,13 +18,14 @@ export class BusyError extends ConnectionError {
     const token =
       asked.origin === endpoint.origin && !hasToken ? ', or set HF_TOKEN, with which the hub allows more' : ''
     this.limitAdvice = answer.status === 429 ? `it is limiting requests: wait some minutes${token}` : null
-    this.seconds = retryAfter(answer)
+    this.seconds = secondsOf(answer.header('retry-after'))
   }
 }
 
 /** What the user can do about it. */
 export function adviceOf(error: ConnectionError): string {
   const limit = error instanceof BusyError ? error.limitAdvice : null
+  if (isUntrusted(error)) return ADVICE_OF_TRUST
   return limit ?? 'check the network, HTTPS_PROXY and HF_ENDPOINT'
 }
 

@@ -1,5 +1,6 @@
-import { mkdir, rename, rm, statfs } from 'node:fs/promises'
+import { rename, rm, statfs } from 'node:fs/promises'
 import { dirname } from 'node:path'
+import { makeFolder } from '../../lib/make-folder.ts'
 import { takeLock } from '../cache/blob-lock.ts'
 import { hasSize, syncFolder } from '../cache/hub-cache.ts'
 import { FullDiskError, HubError } from '../hub-error.ts'
@@ -53,7 +54,7 @@ export async function fetchFile(remote: RemoteFile, target: FileTarget, options:
   const { path, size, blob, key } = target
   const { signal, tuning, note } = options
   const incomplete = incompletePath(path)
-  await mkdir(dirname(path), { recursive: true }).catch((error: unknown) => {
+  await makeFolder(dirname(path), 0o777).catch((error: unknown) => {
     throw diskError(error, dirname(path))
   })
   const onWait = (pid: number | null) =>

@@ -138,13 +138,9 @@ function forbidden({ host }: URL): HubError {
 }
 
 export function connectionError(host: string, cause: unknown): ConnectionError {
-  return new ConnectionError(`${host}: ${failureReason(cause)}`, { cause })
-}
-
-/** Seconds that the server asks to wait; null when it does not say. */
-export function retryAfter(answer: Pick<HttpAnswer, 'header'>): number | null {
-  const text = answer.header('retry-after')
-  if (text === null) return null
-  const seconds = /^\d+$/.test(text.trim()) ? Number(text) : (Date.parse(text) - Date.now()) / 1000
-  return Number.isFinite(seconds) ? Math.max(0, seconds) : null
+  // undici has no code for it.
+  const [, status] = /^Proxy response \((\d+)\)/.exec(cause instanceof Error ? cause.message : '') ?? []
+  const login = status === '407' ? ', because it wants a user and a password' : ''
+  const reason = status === undefined ? failureReason(cause) : `the proxy answered ${status}${login}`
+  return new ConnectionError(`${host}: ${reason}`, { cause })
 }

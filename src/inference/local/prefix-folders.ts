@@ -1,6 +1,7 @@
 import { createHmac, randomBytes } from 'node:crypto'
-import { link, mkdir, readFile, rm, writeFile } from 'node:fs/promises'
+import { link, readFile, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
+import { makeFolder } from '../../lib/make-folder.ts'
 
 /** The file with the secret for the names of folders. */
 const SECRET_FILE = 'secret'
@@ -11,7 +12,7 @@ const SECRET_BYTES = 32
  * @returns the secret for the names of organisations' folders.
  */
 export async function openPrefixFolder(directory: string): Promise<Buffer> {
-  await mkdir(directory, { recursive: true, mode: 0o700 })
+  await makeFolder(directory)
   const file = join(directory, SECRET_FILE)
   const known = await readFile(file).catch(() => null)
   if (known?.length === SECRET_BYTES) return known

@@ -21,6 +21,18 @@ export function ownFailureOf(error: unknown): Error | null {
   return code === undefined ? null : Object.assign(new Error('no connection can be opened'), { code })
 }
 
+/** A certificate of an authority that this machine does not know, or that its server has sent without those between them. */
+const UNTRUSTED =
+  /^(DEPTH_ZERO_SELF_SIGNED_CERT|SELF_SIGNED_CERT_IN_CHAIN|UNABLE_TO_(GET_ISSUER_CERT\w*|VERIFY_LEAF_SIGNATURE))$/
+
+/** What the user of this machine can do about it. */
+export const ADVICE_OF_TRUST =
+  'to trust an authority of your own, name the file of its certificate in NODE_EXTRA_CA_CERTS'
+
+export function isUntrusted(error: unknown): boolean {
+  return namesOf(error).some((name) => UNTRUSTED.test(name))
+}
+
 /** Why a connection failed, in words for the client that sent the URL. */
 export function failureReason(error: unknown): string {
   const names = namesOf(error)

@@ -18,7 +18,7 @@ export function answerQuestions<Question, Answer>(answer: (question: Question) =
   const reply = (attempt: Attempt<Answer> | typeof READY) => process.send!(attempt)
   process.on('disconnect', () => process.exit())
   // A signal to the whole service, as of Ctrl-C, is not the fault of the question that is being answered.
-  for (const signal of ['SIGINT', 'SIGTERM'] as const) process.on(signal, () => {})
+  for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(signal, () => {})
   process.on('message', (question: Question) => {
     last = last
       .then(() => answer(question))

@@ -1,8 +1,9 @@
 import { createHash, randomBytes } from 'node:crypto'
-import { mkdir, mkdtemp, open, rm } from 'node:fs/promises'
+import { mkdtemp, open, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { serviceUnavailable } from '../../lib/errors/errors.ts'
+import { makeFolder } from '../../lib/make-folder.ts'
 import { HEAD_BYTES } from '../media-type.ts'
 
 /** Limit for all spooled media: enough for several requests that each have eight of the largest files at a time. */
@@ -98,7 +99,7 @@ export class Spool {
 
   async #make(): Promise<string> {
     if (this.#given === undefined) return mkdtemp(join(tmpdir(), 'lookout-media-'))
-    await mkdir(this.#given, { recursive: true, mode: 0o700 })
+    await makeFolder(this.#given)
     return this.#given
   }
 }

@@ -10,12 +10,13 @@
  */
 import { spawnSync } from 'node:child_process'
 import { accessSync, cpSync, existsSync, lstatSync, mkdirSync, readdirSync } from 'node:fs'
-import { access, chmod, constants, mkdir, rename, rm } from 'node:fs/promises'
+import { access, chmod, constants, rename, rm } from 'node:fs/promises'
 import { createServer } from 'node:net'
 import { dirname, join } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
 import { releaseMemoryWhenIdle } from '../../lib/guarded/memory.ts'
+import { makeFolder } from '../../lib/make-folder.ts'
 import { FolderLock } from '../folder-lock.ts'
 import { ownerOf, problemOfSocket, socketPath } from './address.ts'
 import { describeFailure } from './failure.ts'
@@ -36,7 +37,7 @@ export type DatabaseProcessMessage =
 
 async function main(directory: string, cache: string): Promise<void> {
   becomeOwner(directory)
-  await mkdir(directory, { recursive: true, mode: 0o700 })
+  await makeFolder(directory)
   const lock = FolderLock.exclusive(directory)
   if (lock === null) return leave({ state: 'taken' })
   const data = join(directory, 'pgdata')
@@ -84,7 +85,7 @@ async function main(directory: string, cache: string): Promise<void> {
   for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(signal, () => {})
 
   const path = socketPath(directory)
-  await mkdir(dirname(path), { recursive: true, mode: 0o700 })
+  await makeFolder(dirname(path))
   const problem = problemOfSocket(directory)
   if (problem !== null) throw new Error(problem)
   await rm(path, { force: true })
@@ -155,7 +156,7 @@ async function copyDatabase(template: string, draft: string): Promise<boolean> {
 /** @returns whether there is one now. */
 async function keepEmptyDatabase(template: string): Promise<boolean> {
   try {
-    await mkdir(dirname(template), { recursive: true })
+    await makeFolder(dirname(template), 0o777)
     await access(dirname(template), constants.W_OK)
   } catch {
     return false

@@ -43,8 +43,8 @@ const SOCKET =
   '`{"type": "frame.accepted", …}` with the fields of `WatchFrame`, or `{"type": "error", "error": …}`. ' +
   'A text message `{"type": "frame", "time": …, "wait": true}` says of the next frame what `x-frame-time` and `wait` say; ' +
   'both are optional. Other texts from the server are events and looks, as in `GET …/stream`. ' +
-  'Close codes: 1000 when the watch is deleted, 1001 when the server shuts down, 1009 for a message over 20 MB, ' +
-  '1013 when the server has no room for it.'
+  'Close codes: 1000 when the watch is deleted, 1001 when the server shuts down, 1008 when the key is revoked or ' +
+  'expires, 1009 for a message over 20 MB, 1013 when the server has no room for it.'
 
 export const WATCH_PATHS = operations({
   'GET /v1/cameras': {
@@ -152,7 +152,10 @@ export const WATCH_PATHS = operations({
       query('after', 'The same, for the first connection.', { type: 'integer', minimum: 0 }),
       query('looks', 'Whether to send every look too.', { type: 'boolean', default: false }),
     ],
-    replies: ok('Events, until the client leaves or the watch is deleted.', stream('WatchStreamEvent')),
+    replies: ok(
+      'Events, until the client leaves, its key is revoked or the watch is deleted.',
+      stream('WatchStreamEvent'),
+    ),
     errors: [400, 401, 403, 404, 503],
   },
   'GET /v1/watches/{watch_id}/socket': {

@@ -1,6 +1,7 @@
 import { randomBytes } from 'node:crypto'
-import { type FileHandle, mkdir, open, readdir, rename, rm, stat, statfs, utimes } from 'node:fs/promises'
+import { type FileHandle, open, readdir, rename, rm, stat, statfs, utimes } from 'node:fs/promises'
 import { basename, join } from 'node:path'
+import { makeFolder } from '../../../lib/make-folder.ts'
 import { openPrefixFolder, organisationFolder } from '../prefix-folders.ts'
 import { hashState, headBytes, type PieceHead, PREAMBLE_BYTES, readHead, writeHead } from './piece-file.ts'
 
@@ -148,7 +149,7 @@ export class PieceStore {
     if (found !== null) return (await this.readHead(organisation, name))?.headBytes ?? null
     if (!(await this.#makeRoom(bytes))) return null
     const draft = `${path}.${randomBytes(6).toString('hex')}${DRAFT_ENDING}`
-    await mkdir(this.#folderOf(organisation), { recursive: true, mode: 0o700 })
+    await makeFolder(this.#folderOf(organisation))
     try {
       const file = await open(draft, 'wx', 0o600)
       try {

@@ -1,9 +1,10 @@
-import { mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
+import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
 import { availableParallelism, cpus, loadavg, tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { z } from 'zod'
 import type { Backend } from '../../../config/backend.ts'
 import { getOrMake } from '../../../lib/get-or-make.ts'
+import { makeFolder } from '../../../lib/make-folder.ts'
 import { replaceFile } from '../../../lib/replace-file.ts'
 import { version } from '../../../lib/version.ts'
 import { loadLocalCard } from '../../../models/card.ts'
@@ -110,7 +111,7 @@ async function measureAndStore(
   onMeasure?.()
   const speed = await measure(backend)
   if (!keeps) return speed && { ...speed, isBusy: true }
-  await mkdir(dataDirectory, { recursive: true })
+  await makeFolder(dataDirectory, 0o777)
   await replaceFile(file, (draft) => writeFile(draft, `${JSON.stringify({ machine, speed }, null, 2)}\n`))
   return speed
 }

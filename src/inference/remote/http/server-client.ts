@@ -1,5 +1,6 @@
 import { Agent, type Dispatcher, request } from 'undici'
 import { z } from 'zod'
+import { secondsOf } from '../../../lib/errors/retry-after.ts'
 import { parseJsonOr } from '../../../lib/json/parse-json.ts'
 import { type Call, ServerFailure } from '../wire/wire.ts'
 import { dataLines } from './event-stream.ts'
@@ -154,8 +155,9 @@ export class ServerClient {
     const said = errorSchema.safeParse(parseJsonOr(text, null)).data
     const message = said?.error?.message ?? said?.message ?? text.slice(0, 500)
     const failure = this.failureOf(statusCode, message, said?.error?.code)
-    const seconds = Number(headers['retry-after'])
-    if (seconds >= 1) failure.retrySeconds = Math.min(Math.ceil(seconds), MOST_RETRY_SECONDS)
+    const asked = headers['retry-after']
+    const seconds = secondsOf(Array.isArray(asked) ? asked[0] : asked)
+    if (seconds !== null && seconds >= 1) failure.retrySeconds = Math.min(Math.ceil(seconds), MOST_RETRY_SECONDS)
     return failure
   }
 
