@@ -28,8 +28,14 @@ const ALIASES: Readonly<Record<string, MediaType>> = {
   'video/x-m4v': 'video/mp4',
   'video/m4v': 'video/mp4',
 }
-/** The same container in two dialects. Clients tell them apart by the file's name. */
-const ISO_MEDIA: readonly string[] = ['video/mp4', 'video/quicktime']
+/**
+ * Types that the first bytes do not always tell apart: the same container in two dialects, which clients know by the file's
+ * name, and what may stand behind the same tag.
+ */
+const ALIKE: readonly (readonly string[])[] = [
+  ['video/mp4', 'video/quicktime'],
+  ['audio/mpeg', 'audio/flac'],
+]
 /** Types that clients declare when they do not know the type. */
 const UNDECLARED = ['application/octet-stream', 'binary/octet-stream', 'text/plain', '']
 
@@ -47,7 +53,7 @@ export function contentTypeOf(head: Uint8Array, declared: string): MediaType {
 
 function names(claim: string, type: MediaType): boolean {
   const claimed = ALIASES[claim] ?? claim
-  return claimed === type || (ISO_MEDIA.includes(claimed) && ISO_MEDIA.includes(type))
+  return claimed === type || ALIKE.some((types) => types.includes(claimed) && types.includes(type))
 }
 
 /** Whether the client says that a file is media that can be uploaded. */
