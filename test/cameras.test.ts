@@ -683,7 +683,7 @@ describe('over HLS', () => {
     ['mpegts', 'h264', true],
     ['fmp4', 'h265', false],
   ] as const)('%s of %s is watched as it goes, and has clips', async (format, codec, closes) => {
-    // Of fragments, the container alone says how wide a pixel is.
+    // In fragments, the container alone says how wide a pixel is.
     const pixelAspect = format === 'fmp4' ? { num: 4, den: 3 } : { num: 1, den: 1 }
     await using camera = await HlsCamera.start({ ...shaded[codec], pixelAspect }, format, { closes })
     await using secure = await SecureCamera.start(camera)

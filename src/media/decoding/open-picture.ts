@@ -184,7 +184,7 @@ const TO_SRGB = [
   [0.0719453, -0.2289914, 1.4052427],
 ] as const
 
-/** Of CIELAB. */
+/** A shade of each colour, of the numbers of CIELAB. */
 function rgbOf(l: number, a: number, b: number): readonly [number, number, number] {
   const height = (l + 16) / 116
   const x = WHITE[0] * cubed(height + a / 500)
