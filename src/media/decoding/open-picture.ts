@@ -12,7 +12,7 @@ import {
   withoutUnknown,
 } from './measurements.ts'
 
-export interface Opening {
+interface Opening {
   /** Called with the size before anything is decoded. @throws where that is too large. */
   readonly admit: (size: Size) => Promise<void> | void
   /** The most samples that may be measurements; all by default. */
