@@ -240,9 +240,11 @@ describe('a TIFF', () => {
   })
 
   test('whose colours the server cannot convert gets a sentence, and JPEG in it is shown', async () => {
-    for (const colours of [6, 9, 10]) {
-      const samples = Uint16Array.from(page(RED))
-      const bytes = makeTiff({ width: 64, height: 32, channels: 3, colours, pages: [samples], subsampling: 1 })
+    const size = { width: 64, height: 32 }
+    const deep = { ...size, channels: 3, pages: [Uint16Array.from(page(RED))], subsampling: 1 } as const
+    const clear = { ...size, channels: 4, pages: [new Uint8Array(64 * 32 * 4)] } as const
+    for (const spec of [...[6, 9, 10].map((colours) => ({ ...deep, colours })), { ...clear, colours: 8 }]) {
+      const bytes = makeTiff(spec)
       const error = await errorOf(await ask(file({ file_data: `data:image/tiff;base64,${bytes.toString('base64')}` })))
       expect(error.message).toContain('The colours of this TIFF are in a form that is not supported')
     }

@@ -30,7 +30,10 @@ export async function openPicture(bytes: Uint8Array, page: number, opening: Open
     refuse(error, isUnusual ? UNSUPPORTED_TIFF : 'The image is damaged or invalid')
   })
   await opening.admit(meta)
-  if (toRgb !== null) return converted(input, toRgb)
+  if (toRgb !== null) {
+    if (meta.channels !== 3) throw new InvalidMedia(UNSUPPORTED_TIFF)
+    return converted(input, toRgb)
+  }
   const isOpaque = hasUnknown(bytes, page)
   const known = isOpaque ? { ...meta, hasAlpha: false } : meta
   const measured = mayBeMeasured(known) ? await openMeasured(input, known, opening) : null
@@ -39,8 +42,8 @@ export async function openPicture(bytes: Uint8Array, page: number, opening: Open
   return isPremultiplied(bytes) ? await onWhite({ input, meta }).catch(refuse) : { input, meta }
 }
 
-/** Red, green and blue, from 0 to 255, of the three numbers of a pixel. */
-type ToRgb = (first: number, second: number, third: number) => readonly [number, number, number]
+/** Puts red, green and blue, from 0 to 255, in the place of the three numbers of each pixel. */
+type ToRgb = (samples: Uint8ClampedArray) => void
 
 interface OpenForm {
   readonly input: Sharp
@@ -66,7 +69,7 @@ export function openForm(bytes: Uint8Array, page: number): OpenForm {
     const isLittle = bytes[0] === 0x49
     if (isLittle) asRgb.writeUInt16LE(RGB, coloursAt)
     else asRgb.writeUInt16BE(RGB, coloursAt)
-    const toRgb = isYcc ? rgbOfYcc : colours === ICC_LAB ? rgbOfIccLab : rgbOfLab
+    const toRgb = isYcc ? yccToRgb : (samples: Uint8ClampedArray) => labToRgb(samples, colours === ICC_LAB)
     return { input: sharp(asRgb, { ...options, ignoreIcc: true }), toRgb, isUnusual: false }
   }
   if (isYcc || colours === ICC_LAB || colours === ITU_LAB) throw new InvalidMedia(UNSUPPORTED_TIFF)
@@ -143,18 +146,18 @@ async function onWhite({ input, meta }: OpenImage): Promise<OpenImage> {
     .raw({ depth: 'uchar' })
     .toBuffer({ resolveWithObject: true })
   if (info.channels !== 4) return ofRaw(data, info)
-  const rgb = new Uint8Array(info.width * info.height * 3)
-  for (let from = 0, to = 0; from < data.length; from += 4) {
+  // In the same place: large pictures would need as much memory again.
+  let to = 0
+  for (let from = 0; from < data.length; from += 4) {
     const white = 255 - data[from + 3]!
-    for (let channel = 0; channel < 3; channel++) rgb[to++] = Math.min(255, data[from + channel]! + white)
+    for (let channel = 0; channel < 3; channel++) data[to++] = Math.min(255, data[from + channel]! + white)
   }
-  return ofRaw(rgb, { ...info, channels: 3 })
+  return ofRaw(data.subarray(0, to), { ...info, channels: 3 })
 }
 
 async function converted(input: Sharp, toRgb: ToRgb): Promise<OpenImage> {
   const { data, info } = await input.autoOrient().raw().toBuffer({ resolveWithObject: true }).catch(refuse)
-  if (info.channels !== 3) throw new InvalidMedia(UNSUPPORTED_TIFF)
-  for (let at = 0; at < data.length; at += 3) data.set(toRgb(data[at]!, data[at + 1]!, data[at + 2]!), at)
+  toRgb(new Uint8ClampedArray(data.buffer, data.byteOffset, data.byteLength))
   return ofRaw(data, info)
 }
 
@@ -167,13 +170,16 @@ async function ofRaw(
 }
 
 /** As JPEG has it: https://www.itu.int/rec/T-REC-T.871 */
-const rgbOfYcc: ToRgb = (y, cb, cr) => [
-  toByte(y + 1.402 * (cr - 128)),
-  toByte(y - 0.344136 * (cb - 128) - 0.714136 * (cr - 128)),
-  toByte(y + 1.772 * (cb - 128)),
-]
-const rgbOfLab: ToRgb = (l, a, b) => rgbOf((l * 100) / 255, (a << 24) >> 24, (b << 24) >> 24)
-const rgbOfIccLab: ToRgb = (l, a, b) => rgbOf((l * 100) / 255, a - 128, b - 128)
+function yccToRgb(samples: Uint8ClampedArray): void {
+  for (let at = 0; at < samples.length; at += 3) {
+    const y = samples[at]!
+    const cb = samples[at + 1]! - 128
+    const cr = samples[at + 2]! - 128
+    samples[at] = y + 1.402 * cr
+    samples[at + 1] = y - 0.344136 * cb - 0.714136 * cr
+    samples[at + 2] = y + 1.772 * cb
+  }
+}
 
 /** White of the space that connects profiles, D50. */
 const WHITE = [0.9642, 1, 0.8249] as const
@@ -184,15 +190,31 @@ const TO_SRGB = [
   [0.0719453, -0.2289914, 1.4052427],
 ] as const
 
-/** A shade of each colour, of the numbers of CIELAB. */
-function rgbOf(l: number, a: number, b: number): readonly [number, number, number] {
-  const height = (l + 16) / 116
-  const x = WHITE[0] * cubed(height + a / 500)
-  const y = WHITE[1] * cubed(height)
-  const z = WHITE[2] * cubed(height - b / 200)
+/** @param isIcc whether 128 stands for the colour 0, which is 0 in two's complement otherwise. */
+function labToRgb(samples: Uint8ClampedArray, isIcc: boolean): void {
+  const none = isIcc ? 128 : 0
   const [red, green, blue] = TO_SRGB
-  const channel = (row: (typeof TO_SRGB)[number]) => shadeOf(row[0] * x + row[1] * y + row[2] * z)
-  return [channel(red), channel(green), channel(blue)]
+  const xs = lightOf(500, isIcc)
+  const zs = lightOf(-200, isIcc)
+  for (let at = 0; at < samples.length; at += 3) {
+    const row = samples[at]! << 8
+    const x = WHITE[0] * xs[row | samples[at + 1]!]!
+    const y = WHITE[1] * xs[row | none]!
+    const z = WHITE[2] * zs[row | samples[at + 2]!]!
+    samples[at] = shadeOf(red[0] * x + red[1] * y + red[2] * z)
+    samples[at + 1] = shadeOf(green[0] * x + green[1] * y + green[2] * z)
+    samples[at + 2] = shadeOf(blue[0] * x + blue[1] * y + blue[2] * z)
+  }
+}
+
+/** Light by lightness and a colour, of a byte each. To work it out for each pixel would take seconds. */
+function lightOf(share: number, isIcc: boolean): Float32Array {
+  const light = new Float32Array(2 ** 16)
+  for (let at = 0; at < light.length; at++) {
+    const colour = isIcc ? (at & 255) - 128 : (at << 24) >> 24
+    light[at] = cubed((((at >> 8) * 100) / 255 + 16) / 116 + colour / share)
+  }
+  return light
 }
 
 function cubed(value: number): number {
@@ -207,9 +229,5 @@ const SHADES = Uint8Array.from({ length: STEPS + 1 }, (_, step) => {
 })
 
 function shadeOf(light: number): number {
-  return SHADES[Math.round(Math.min(Math.max(light, 0), 1) * STEPS)]!
-}
-
-function toByte(value: number): number {
-  return Math.min(Math.max(Math.round(value), 0), 255)
+  return light <= 0 ? 0 : light >= 1 ? 255 : SHADES[(light * STEPS + 0.5) | 0]!
 }
