@@ -28,14 +28,8 @@ const ALIASES: Readonly<Record<string, MediaType>> = {
   'video/x-m4v': 'video/mp4',
   'video/m4v': 'video/mp4',
 }
-/**
- * Types that the first bytes do not always tell apart: the same container in two dialects, which clients know by the file's
- * name, and what may stand behind the same tag.
- */
-const ALIKE: readonly (readonly string[])[] = [
-  ['video/mp4', 'video/quicktime'],
-  ['audio/mpeg', 'audio/flac'],
-]
+/** The same container in two dialects. Clients tell them apart by the file's name. */
+const ISO_MEDIA: readonly string[] = ['video/mp4', 'video/quicktime']
 /** Types that clients declare when they do not know the type. */
 const UNDECLARED = ['application/octet-stream', 'binary/octet-stream', 'text/plain', '']
 
@@ -47,13 +41,15 @@ export function contentTypeOf(head: Uint8Array, declared: string): MediaType {
   const type = mediaType(head)
   const claim = claimOf(declared)
   if (type === null) throw unsupported(typeName(head), declared)
-  if (claim !== null && !names(claim, type)) throw differs(claim, `is '${type}'`)
+  if (claim !== null && !names(claim, type, head)) throw differs(claim, `is '${type}'`)
   return type
 }
 
-function names(claim: string, type: MediaType): boolean {
+function names(claim: string, type: MediaType, head: Uint8Array): boolean {
   const claimed = ALIASES[claim] ?? claim
-  return claimed === type || ALIKE.some((types) => types.includes(claimed) && types.includes(type))
+  if (claimed === type || (ISO_MEDIA.includes(claimed) && ISO_MEDIA.includes(type))) return true
+  // The tag that MP3s begin with may be longer than the head, and FLAC may stand behind it.
+  return claimed === 'audio/flac' && Buffer.from(head.subarray(0, 3)).toString('latin1') === 'ID3'
 }
 
 /** Whether the client says that a file is media that can be uploaded. */
