@@ -519,10 +519,22 @@ describe('formats beyond those of the contract', () => {
 
   test('AVIF whose colours are multiplied by its transparency', async () => {
     const half = { r: 100, g: 25, b: 25, alpha: 128 / 255 }
-    const url = bytesUrl(await premultipliedAvif(half))
-    expect(await seen(await ask(image(url)))).toBe(1)
-    for (const [channel, value] of colour().entries()) {
-      expect(Math.abs(value - (Object.values(half)[channel]! + 127))).toBeLessThan(6)
+    const still = await premultipliedAvif(half)
+    const frames = Buffer.alloc(28)
+    frames.writeUInt32BE(frames.length)
+    frames.write('moov\0\0\0\x14stsz', 4, 'latin1')
+    frames.writeUInt32BE(3, 24)
+    const moving = Buffer.concat([still, frames])
+    moving.write('avis', 8, 'latin1')
+    for (const [bytes, note] of [
+      [still, null],
+      [moving, expect.stringContaining('an animation of 3 frames')],
+    ] as const) {
+      const response = await ask(image(bytesUrl(bytes)))
+      expect([await seen(response), response.headers.get('x-lookout-note')]).toEqual([1, note])
+      for (const [channel, value] of colour().entries()) {
+        expect(Math.abs(value - (Object.values(half)[channel]! + 127))).toBeLessThan(6)
+      }
     }
   })
 

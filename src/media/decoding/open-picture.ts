@@ -39,7 +39,8 @@ export async function openPicture(bytes: Uint8Array, page: number, opening: Open
   const measured = mayBeMeasured(known) ? await openMeasured(input, known, opening) : null
   if (measured !== null) return measured
   if (isOpaque) return await withoutUnknown({ input, meta }).catch(refuse)
-  return isPremultiplied(bytes) ? await onWhite({ input, meta }).catch(refuse) : { input, meta }
+  if (meta.hasAlpha && isPremultiplied(bytes)) return await onWhite({ input, meta }).catch(refuse)
+  return { input, meta }
 }
 
 /** Puts red, green and blue, from 0 to 255, in the place of the three numbers of each pixel. */
@@ -145,14 +146,15 @@ async function onWhite({ input, meta }: OpenImage): Promise<OpenImage> {
     .toColourspace('srgb')
     .raw({ depth: 'uchar' })
     .toBuffer({ resolveWithObject: true })
-  if (info.channels !== 4) return ofRaw(data, info)
   // In the same place: large pictures would need as much memory again.
   let to = 0
   for (let from = 0; from < data.length; from += 4) {
     const white = 255 - data[from + 3]!
     for (let channel = 0; channel < 3; channel++) data[to++] = Math.min(255, data[from + channel]! + white)
   }
-  return ofRaw(data.subarray(0, to), { ...info, channels: 3 })
+  const opaque = await ofRaw(data.subarray(0, to), { ...info, channels: 3 })
+  // The format says how frames are counted.
+  return { ...opaque, meta: { ...opaque.meta, format: meta.format } }
 }
 
 async function converted(input: Sharp, toRgb: ToRgb): Promise<OpenImage> {
