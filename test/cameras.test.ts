@@ -683,7 +683,9 @@ describe('over HLS', () => {
     ['mpegts', 'h264', true],
     ['fmp4', 'h265', false],
   ] as const)('%s of %s is watched as it goes, and has clips', async (format, codec, closes) => {
-    await using camera = await HlsCamera.start(shaded[codec], format, { closes })
+    // In fragments, the container alone says how wide a pixel is.
+    const pixelAspect = format === 'fmp4' ? { num: 4, den: 3 } : { num: 1, den: 1 }
+    await using camera = await HlsCamera.start({ ...shaded[codec], pixelAspect }, format, { closes })
     await using secure = await SecureCamera.start(camera)
     const client = shared
     const { id } = await client.made({
@@ -693,9 +695,13 @@ describe('over HLS', () => {
     await isRunning(client, id)
     answer(0.9)
     await poll(() => lamp(client, id)).toEqual(['watch.event.started', 'watch.event.clip'])
-    const clip = await client.ask('GET', `/${id}/events/${(await client.changes(id))[0]!.data.seq}/clip`)
+    const [started] = await client.changes(id)
+    const shown = { width: Math.round((320 * pixelAspect.num) / pixelAspect.den), height: 180 }
+    expect(started!.data.frame).toMatchObject(shown)
+    const clip = await client.ask('GET', `/${id}/events/${started!.data.seq}/clip`)
     const read = await readClip(Buffer.from(await clip.arrayBuffer()))
     expect(read).toMatchObject({ codec, width: 320, height: 180, pictures: read.packets.length })
+    if (format === 'fmp4') expect(read.pixelAspect).toEqual(pixelAspect)
     expect(read.seconds).toBeGreaterThan(0.5)
     expect(camera.requests).toContain('/live.m3u8')
     expect(camera.requests).not.toContain('/large.m3u8')

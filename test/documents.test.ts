@@ -282,9 +282,26 @@ describe('a TIFF', () => {
     expect(error.message).toContain('The image has a depth or a compression that is not supported')
   })
 
+  test.each([
+    ['YCbCr', 6, [94, 98, 218], 1],
+    ['YCbCr of which four pixels share a colour', 6, [94, 98, 218], 2],
+    ['CIELAB', 8, [125, 67, 48], undefined],
+    ['ICC L*a*b*', 9, [125, 195, 176], undefined],
+  ] as const)('of %s is shown in its colours', async (_, colours, numbers, subsampling) => {
+    const pixels = subsampling === 2 ? [0, 0, 0, 0, 1, 2] : [0, 1, 2]
+    const count = (64 * 32 * pixels.length) / (subsampling === 2 ? 4 : 1)
+    const samples = Uint8Array.from({ length: count }, (_, at) => numbers[pixels[at % pixels.length]!]!)
+    const bytes = makeTiff({ width: 64, height: 32, channels: 3, colours, pages: [samples], subsampling })
+    const [shown] = await seen(await ask(file({ file_data: `data:image/tiff;base64,${bytes.toString('base64')}` })))
+    for (const [i, value] of at(shown!, 0.5, 0.5).entries()) expect(Math.abs(value - [220, 40, 40][i]!)).toBeLessThan(4)
+  })
+
   test('whose colours the server cannot convert gets a sentence, and JPEG in it is shown', async () => {
-    for (const colours of [6, 8]) {
-      const bytes = makeTiff({ width: 64, height: 32, channels: 3, colours, pages: [page(RED)] })
+    const size = { width: 64, height: 32 }
+    const deep = { ...size, channels: 3, pages: [Uint16Array.from(page(RED))], subsampling: 1 } as const
+    const clear = { ...size, channels: 4, pages: [new Uint8Array(64 * 32 * 4)] } as const
+    for (const spec of [...[6, 9, 10].map((colours) => ({ ...deep, colours })), { ...clear, colours: 8 }]) {
+      const bytes = makeTiff(spec)
       const error = await errorOf(await ask(file({ file_data: `data:image/tiff;base64,${bytes.toString('base64')}` })))
       expect(error.message).toContain('The colours of this TIFF are in a form that is not supported')
     }

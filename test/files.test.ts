@@ -325,6 +325,20 @@ describe('uploads', () => {
       /^The file is declared as 'audio\/mpeg' but is 'video\/mp4'$/,
     ],
     [
+      'FLAC that is declared as MP3',
+      { file: { bytes: head('fLaC----'), type: 'audio/mpeg' }, purpose: 'user_data' },
+      400,
+      'file',
+      /^The file is declared as 'audio\/mpeg' but is 'audio\/flac'$/,
+    ],
+    [
+      'MP3 without a tag that is declared as FLAC',
+      { file: { bytes: head('\xff\xfb\x90\x64----'), type: 'audio/flac' }, purpose: 'user_data' },
+      400,
+      'file',
+      /^The file is declared as 'audio\/flac' but is 'audio\/mpeg'$/,
+    ],
+    [
       'lines of a batch that are declared as an image',
       { file: { bytes: head('{"custom_id": "a"}\n'), type: 'image/png' }, purpose: 'batch' },
       400,

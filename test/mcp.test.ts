@@ -21,15 +21,21 @@ import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/cli
 import { StdioClientTransport } from '@modelcontextprotocol/client/stdio'
 import sharp from 'sharp'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { premultipliedAvif } from './support/avif.ts'
 import { makeBitmap } from './support/bitmap.ts'
 import { outcomeOf, startLookout } from './support/command-line.ts'
 import { makePdf } from './support/pdf.ts'
+import { inLinearLight } from './support/profile.ts'
 import { KEY, type TestServer } from './support/server.ts'
 import { startShippedServer } from './support/shipped-model.ts'
 import { makeTiff } from './support/tiff.ts'
+import { makeVideo } from './support/video.ts'
 
 /** `lookout mcp` with the official client, which checks results against the schemas of the tools. What the model says is not judged. */
 const MCP_KEY = 'mcp-key'
+
+/** The shade 64 of sRGB in linear light, of 16 bits. */
+const LINEAR_GREY = 3360
 
 let server: TestServer
 let folder: string
@@ -81,6 +87,17 @@ beforeAll(async () => {
   ] as const)
     await writeFile(join(root, 'shelf', name), bytes)
   await symlink(join(root, 'shapes.png'), join(root, 'shelf/link.png'))
+  // Names that are not UTF-8, which some systems refuse.
+  for (const byte of [0xfe, 0xff]) {
+    const name = Buffer.concat([Buffer.from(join(root, 'shelf/')), Buffer.from([byte]), Buffer.from('.png')])
+    await writeFile(name, '').catch(() => {})
+  }
+  const light = new Uint16Array(1600 * 200).fill(LINEAR_GREY)
+  const grey = sharp(light, { raw: { width: 1600, height: 200, channels: 1 } }).toColourspace('grey16')
+  await writeFile(join(root, 'grey.png'), inLinearLight(await grey.png().toBuffer(), 'GRAY'))
+  await writeFile(join(root, 'clear.avif'), await premultipliedAvif({ r: 100, g: 25, b: 25, alpha: 128 / 255 }))
+  const frames = [10, 120].map((shade) => ({ width: 64, height: 64, data: new Uint8Array(64 * 64 * 3).fill(shade) }))
+  await writeFile(join(root, 'moving.avif'), await makeVideo({ format: 'avif', frames }))
   for (const [name, seconds] of [
     ['shapes.png', 1_000_000],
     ['shelf/2.JPG', 4_000_000_000],
@@ -274,12 +291,20 @@ describe.each(['stdio', 'streamable HTTP'])('%s', (kind) => {
     const samples = Uint16Array.from({ length: 1600 * 8 * 3 }, (_, at) => [200, 50, 50][at % 3]! * 257)
     const wide = sharp(samples, { raw: { width: 1600, height: 8, channels: 3 } }).toColourspace('rgb16')
     await writeFile(join(root, 'wide.png'), await wide.withIccProfile('p3').png().toBuffer())
-    const { contents } = await client.readResource({ uri: uri('wide.png') })
-    const pixels = await sharp(Buffer.from((contents[0] as { blob: string }).blob, 'base64'))
-      .raw()
-      .toBuffer()
-    // By the matrices of Display P3 and sRGB, and what JPEG loses.
-    for (const [index, value] of [218, 24, 40].entries()) expect(Math.abs(pixels[index]! - value)).toBeLessThan(5)
+    for (const [name, colour] of [
+      // By the matrices of Display P3 and sRGB.
+      ['wide.png', [218, 24, 40]],
+      ['grey.png', [64, 64, 64]],
+      ['clear.avif', [227, 152, 152]],
+      ['moving.avif', [10, 10, 10]],
+    ] as const) {
+      const { contents } = await client.readResource({ uri: uri(name) })
+      const pixels = await sharp(Buffer.from((contents[0] as { blob: string }).blob, 'base64'))
+        .raw()
+        .toBuffer()
+      // JPEG loses a little.
+      for (const [index, value] of colour.entries()) expect(Math.abs(pixels[index]! - value)).toBeLessThan(6)
+    }
     for (const [name, words] of [
       ['link.png', 'is not in an allowed folder'],
       ['missing.png', 'is not there'],
@@ -402,6 +427,10 @@ describe.each(['stdio', 'streamable HTTP'])('%s', (kind) => {
     }
     const drawing = Buffer.from(content[1]!.data!, 'base64')
     expect(await sharp(drawing).metadata()).toMatchObject({ format: 'jpeg' })
+    const grey = await call('detect', { image: 'grey.png', categories: ['heart'], draw: true })
+    const shades = await sharp(Buffer.from(grey.content[1]!.data!, 'base64')).raw().toBuffer()
+    const isRight = (shade: number) => Math.abs(shade - 64) < 6
+    expect(shades.filter(isRight).length).toBeGreaterThan(shades.length / 2)
     const points = await call('detect', { image: 'shapes.png', categories: ['heart'], output: 'point' })
     expect(points.content).toHaveLength(1)
     expect(points.structuredContent).toMatchObject({

@@ -5,12 +5,14 @@ import { brotliCompressSync, deflateRawSync, deflateSync, gzipSync, zstdCompress
 import fc from 'fast-check'
 import sharp from 'sharp'
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
+import type { RgbImage } from '../src/media/pixels.ts'
+import { premultipliedAvif } from './support/avif.ts'
 import { type BitmapSpec, makeBitmap, QUARTERS } from './support/bitmap.ts'
 import { FakeEngine } from './support/fake-engine.ts'
 import { type HearingCard, hearingCard } from './support/hearing-card.ts'
 import { inLinearLight } from './support/profile.ts'
 import { errorOf, jsonOf, KEY, startTestServer, type TestServer } from './support/server.ts'
-import { makeAudio, makeVideo, tone } from './support/video.ts'
+import { makeAudio, makeVideo, tone, type VideoSpec } from './support/video.ts'
 
 /** Media as clients send it, and as other servers hand it out. */
 const model = 'service-mk1.5'
@@ -313,6 +315,45 @@ test('a video whose container has pixels that are not square is as wide as playe
   expect(shown.map(({ width, height }) => width / height)).toEqual([2, 2])
 })
 
+/** The colour of the middle of the first frame in the prompt. */
+async function filmed(video: VideoSpec): Promise<number[]> {
+  const url = `data:;base64,${(await makeVideo(video)).toString('base64')}`
+  expect(await seen(await ask({ type: 'video_url', video_url: { url } }))).toBeGreaterThan(0)
+  const [{ width, height, data }] = engine.works
+    .at(-1)!
+    .prefix.flatMap((part) => (part.type === 'frames' ? part.frames : [])) as [RgbImage]
+  const at = (Math.floor(height / 2) * width + Math.floor(width / 2)) * 3
+  return [...data.subarray(at, at + 3)]
+}
+
+const plainFrame = (width: number, height: number): RgbImage => ({
+  ...{ width, height },
+  data: Uint8Array.from({ length: width * height * 3 }, (_, at) => Object.values(COLOUR)[at % 3]!),
+})
+
+test('an interlaced video is seen', async () => {
+  const frame = plainFrame(128, 96)
+  const [red, green, blue] = await filmed({ format: 'mp4', frames: [frame, frame, frame], interlaced: true })
+  for (const [value, wanted] of [
+    [red, COLOUR.r],
+    [green, COLOUR.g],
+    [blue, COLOUR.b],
+  ] as const)
+    expect(Math.abs(value! - wanted)).toBeLessThan(8)
+})
+
+test('a video that names no matrix has that of its size', async () => {
+  for (const [width, height, usual, other] of [
+    [1280, 720, 1, 5],
+    [640, 480, 5, 1],
+  ] as const) {
+    const frames = [plainFrame(width, height), plainFrame(width, height)]
+    const shown = await filmed({ format: 'mp4', frames })
+    expect(shown).toEqual(await filmed({ format: 'mp4', frames, matrix: usual }))
+    expect(shown).not.toEqual(await filmed({ format: 'mp4', frames, matrix: other }))
+  }
+})
+
 test('a JPEG of 12 bits is not called damaged', async () => {
   const jpeg = await sharp(png).jpeg().toBuffer()
   // The precision of its samples.
@@ -476,6 +517,27 @@ describe('formats beyond those of the contract', () => {
     expect([response.status, (await errorOf(response)).message]).toEqual([400, expect.stringMatching(/damaged/)])
   })
 
+  test('AVIF whose colours are multiplied by its transparency', async () => {
+    const half = { r: 100, g: 25, b: 25, alpha: 128 / 255 }
+    const still = await premultipliedAvif(half)
+    const frames = Buffer.alloc(28)
+    frames.writeUInt32BE(frames.length)
+    frames.write('moov\0\0\0\x14stsz', 4, 'latin1')
+    frames.writeUInt32BE(3, 24)
+    const moving = Buffer.concat([still, frames])
+    moving.write('avis', 8, 'latin1')
+    for (const [bytes, note] of [
+      [still, null],
+      [moving, expect.stringContaining('an animation of 3 frames')],
+    ] as const) {
+      const response = await ask(image(bytesUrl(bytes)))
+      expect([await seen(response), response.headers.get('x-lookout-note')]).toEqual([1, note])
+      for (const [channel, value] of colour().entries()) {
+        expect(Math.abs(value - (Object.values(half)[channel]! + 127))).toBeLessThan(6)
+      }
+    }
+  })
+
   test('both are uploaded as other images are', async () => {
     for (const [name, type, bytes] of [
       ['a.bmp', 'image/bmp', whole],
@@ -521,6 +583,36 @@ describe('formats beyond those of the contract', () => {
     const usual = samples()
     expect(await seen(await hear(bytes))).toBe(1)
     expect(samples()).toEqual(usual)
+  })
+
+  test.each([20, 3_000])('FLAC behind a tag of %i bytes', async (size) => {
+    const tones = Float32Array.from({ length: 16_000 }, (_, i) => tone(i / 16_000))
+    const flac = await makeAudio({ format: 'flac', samples: tones, rate: 16_000 })
+    const tag = Buffer.alloc(10 + size)
+    tag.write('ID3\x03\0\0', 'latin1')
+    tag.set([size >> 7, size & 127], 8)
+    const bytes = Buffer.concat([tag, flac])
+    const url = bytesUrl(bytes)
+    const response = await ask({ type: 'audio_url', audio_url: { url } })
+    expect([await seen(response), response.headers.get('x-lookout-note')]).toEqual([1, null])
+    const heard = samples()
+    expect(await seen(await ask({ type: 'audio_url', audio_url: { url: bytesUrl(flac) } }))).toBe(1)
+    expect(heard).toEqual(samples())
+    const form = new FormData()
+    form.set('purpose', 'vision')
+    form.set('file', new Blob([new Uint8Array(bytes)], { type: 'audio/flac' }), 'a.flac')
+    const headers = { authorization: `Bearer ${KEY}` }
+    const file = await fetch(`${server.url}/v1/files`, { method: 'POST', body: form, headers })
+    const { id } = await jsonOf<{ id: string }>(file)
+    expect(await seen(await ask({ type: 'audio_file_id', audio_file_id: { file_id: id } }))).toBe(1)
+    expect(samples()).toEqual(heard)
+  })
+
+  test('a video of the brand M4V', async () => {
+    const frame = plainFrame(64, 64)
+    const video = await makeVideo({ format: 'mp4', frames: [frame, frame] })
+    video.write('M4V ', 8, 'latin1')
+    expect(await seen(await ask({ type: 'video_url', video_url: { url: bytesUrl(video) } }))).toBeGreaterThan(0)
   })
 
   test.each<[string, Buffer, string]>([

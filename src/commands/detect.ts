@@ -146,7 +146,7 @@ async function search(args: readonly string[]): Promise<void> {
     if (drawing === undefined) return
     const marks = found.detections.map(toMark)
     const { drawMarks } = await import('../drawing/draw.ts')
-    await writeWhole(drawing.path, await drawMarks(await picture.bytes(), marks, drawing.format, palette))
+    await writeWhole(drawing.path, await drawMarks(await picture.shown(), marks, drawing.format, palette))
   })
   const origin = { asked: categories, model, version: await version(), date: new Date() }
   if (writeLabels !== null) await writeLabels(results, origin)

@@ -14,7 +14,7 @@ const DESCENT = 1.15
 /**
  * A copy of a picture, upright, with marks drawn on it: boxes, points and polygons in one colour for each label, and the
  * label beside each. A tiny picture is enlarged so that labels can be read.
- * @param picture bytes in any format that sharp reads.
+ * @param picture bytes in any format that sharp reads; a profile of 16 bits is not followed.
  */
 export async function drawMarks(
   picture: Uint8Array,
@@ -22,16 +22,16 @@ export async function drawMarks(
   format: PictureFormat,
   palette: Palette = new Palette(),
 ): Promise<Buffer> {
-  const { autoOrient: original, space, hasProfile } = await sharp(picture).metadata()
+  // What is damaged a little can still be drawn on.
+  const given = sharp(picture, { failOn: 'error' })
+  const { autoOrient: original } = await given.metadata()
   const times = Math.max(1, Math.ceil(LEAST_SIDE / Math.max(original.width, original.height)))
   const size = { width: original.width * times, height: original.height * times }
   const enlarged = marks.map((mark) => ({
     ...mark,
     points: mark.points.map(({ x, y }) => ({ x: x * times, y: y * times })),
   }))
-  let upright = sharp(picture).autoOrient()
-  // The library makes Display P3 of 16 bits, and does not say so in what it writes.
-  if (space === 'rgb16' && hasProfile) upright = upright.keepIccProfile()
+  let upright = given.autoOrient()
   if (times > 1) upright = upright.resize({ ...size, fit: 'fill', kernel: 'nearest' })
   if (format === 'jpeg') upright = upright.flatten({ background: '#ffffff' })
   return upright
@@ -39,12 +39,6 @@ export async function drawMarks(
     .composite([{ input: Buffer.from(await overlay(enlarged, size, palette)) }])
     .toFormat(format, format === 'png' ? {} : { quality: 92 })
     .toBuffer()
-}
-
-/** The size of the upright picture: with the turn that its EXIF orientation asks for. */
-export async function pictureSize(picture: Uint8Array): Promise<Size> {
-  const { autoOrient } = await sharp(picture).metadata()
-  return autoOrient
 }
 
 /** The EXIF orientation by which an upright picture was turned or mirrored: 1 to 8. */

@@ -41,13 +41,15 @@ export function contentTypeOf(head: Uint8Array, declared: string): MediaType {
   const type = mediaType(head)
   const claim = claimOf(declared)
   if (type === null) throw unsupported(typeName(head), declared)
-  if (claim !== null && !names(claim, type)) throw differs(claim, `is '${type}'`)
+  if (claim !== null && !names(claim, type, head)) throw differs(claim, `is '${type}'`)
   return type
 }
 
-function names(claim: string, type: MediaType): boolean {
+function names(claim: string, type: MediaType, head: Uint8Array): boolean {
   const claimed = ALIASES[claim] ?? claim
-  return claimed === type || (ISO_MEDIA.includes(claimed) && ISO_MEDIA.includes(type))
+  if (claimed === type || (ISO_MEDIA.includes(claimed) && ISO_MEDIA.includes(type))) return true
+  // The tag that MP3s begin with may be longer than the head, and FLAC may stand behind it.
+  return claimed === 'audio/flac' && Buffer.from(head.subarray(0, 3)).toString('latin1') === 'ID3'
 }
 
 /** Whether the client says that a file is media that can be uploaded. */

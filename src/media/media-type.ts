@@ -116,7 +116,6 @@ function brandName(brands: string): string {
   if (brand === 'avif' || brand === 'avis' || (brand === 'mif1' && brands.includes('avif'))) return 'image/avif'
   if (brand.startsWith('hei') || brand.startsWith('hev') || brand === 'mif1' || brand === 'msf1') return 'image/heic'
   if (brand === 'M4A ' || brand === 'M4B ') return 'audio/mp4'
-  if (brand === 'M4V ') return 'video/x-m4v'
   return 'video/mp4'
 }
 

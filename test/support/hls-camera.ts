@@ -25,6 +25,13 @@ export interface HlsBehaviour {
   closes: boolean
 }
 
+interface SegmentedVideo extends CameraVideo {
+  /** Frames of a segment, which begins with a key frame. */
+  readonly interval?: number
+  /** Width of a pixel by its height, as the container alone says it. */
+  readonly pixelAspect?: { readonly num: number; readonly den: number }
+}
+
 /** FFmpeg's segments of a video of 10 frames a second, over and over: `/live.m3u8`, and `/index.m3u8` with variants. */
 export class HlsCamera {
   readonly behaviour: HlsBehaviour
@@ -45,9 +52,8 @@ export class HlsCamera {
     server.on('request', (request, response) => this.#answer(request, response))
   }
 
-  /** @param interval frames of a segment, which begins with a key frame. */
   static async start(
-    video: CameraVideo & { readonly interval?: number },
+    video: SegmentedVideo,
     format: 'mpegts' | 'fmp4' = 'mpegts',
     behaviour: Partial<HlsBehaviour> = {},
   ): Promise<HlsCamera> {
@@ -126,7 +132,8 @@ const VARIANTS = [
 ].join('\r\n')
 
 /** Has FFmpeg write the segments of a video. */
-function segment({ codec, units }: CameraVideo, interval: number, format: 'mpegts' | 'fmp4'): Map<string, Buffer> {
+function segment(video: SegmentedVideo, interval: number, format: 'mpegts' | 'fmp4'): Map<string, Buffer> {
+  const { codec, units, pixelAspect } = video
   const folder = mkdtempSync(join(tmpdir(), 'lookout-hls-'))
   const output = new native.FormatContext()
   const packet = new native.Packet()
@@ -146,9 +153,11 @@ function segment({ codec, units }: CameraVideo, interval: number, format: 'mpegt
       codecType: 0,
       codecId: CODECS[codec],
       extradata: units[0],
+      ...(pixelAspect && { sampleAspectRatio: pixelAspect }),
     })
     if (codec === 'h265') stream.codecpar.codecTag = Buffer.from('hvc1').readUInt32LE()
     stream.timeBase = { num: 1, den: 90_000 }
+    if (pixelAspect) stream.sampleAspectRatio = pixelAspect
     check(output.writeHeaderSync(null))
     const ticks = Math.round((FRAME_TICKS * stream.timeBase.den) / 90_000)
     for (const [i, unit] of units.entries()) {

@@ -6,6 +6,8 @@ export interface ReadClip {
   readonly codec: 'h264' | 'h265' | number
   readonly width: number
   readonly height: number
+  /** Width of a pixel by its height, as the container says it. */
+  readonly pixelAspect: { readonly num: number; readonly den: number }
   /** When each packet is shown, in seconds, in the order of decoding, and whether it is a key frame. */
   readonly packets: readonly { readonly time: number; readonly isKey: boolean }[]
   readonly seconds: number
@@ -40,5 +42,5 @@ export async function readClip(bytes: Uint8Array): Promise<ReadClip> {
   frame.free()
   decoder.freeContext()
   const codec = codecId === CODEC_H264 ? 'h264' : codecId === CODEC_H265 ? 'h265' : codecId
-  return { codec, width, height, packets, seconds: end, pictures }
+  return { codec, width, height, pixelAspect: stream!.sampleAspectRatio, packets, seconds: end, pictures }
 }

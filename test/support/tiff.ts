@@ -10,6 +10,8 @@ export interface TiffSpec {
   readonly colours?: number
   /** Value of the field ExtraSamples; transparency by default. */
   readonly extra?: number
+  /** How many pixels share the numbers of their colour, each way; left out by default. */
+  readonly subsampling?: number
 }
 
 type Field = [tag: number, type: number, values: number[]]
@@ -23,7 +25,7 @@ const SIGNED = 2
 const FLOAT = 3
 
 export function makeTiff(spec: TiffSpec): Buffer {
-  const { width, height, channels, pages, colours = channels <= 2 ? 1 : 2, extra = TRANSPARENCY } = spec
+  const { width, height, channels, pages, colours = channels <= 2 ? 1 : 2, extra = TRANSPARENCY, subsampling } = spec
   const parts: Buffer[] = [Buffer.from('49492a0008000000', 'hex')]
   let at = 8
   for (const [index, samples] of pages.entries()) {
@@ -42,6 +44,7 @@ export function makeTiff(spec: TiffSpec): Buffer {
       [279, LONG, [data.length]],
       ...(channels % 2 === 0 ? [[338, SHORT, [extra]] satisfies Field] : []),
       [339, SHORT, Array(channels).fill(format)],
+      ...(subsampling === undefined ? [] : [[530, SHORT, [subsampling, subsampling]] satisfies Field]),
     ]
     const directory = Buffer.alloc(2 + fields.length * 12 + 4)
     const long: Buffer[] = []

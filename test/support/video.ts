@@ -16,6 +16,10 @@ export interface VideoSpec {
   readonly interval?: number
   /** Clockwise rotation for display, in degrees. */
   readonly rotation?: 0 | 90 | 180 | 270
+  /** Whether each frame is coded as two fields. */
+  readonly interlaced?: boolean
+  /** FFmpeg's number of the matrix that the codec names; none by default. The numbers are those of BT.601. */
+  readonly matrix?: number
   /** Width of a pixel by its height, as the container alone says it. */
   readonly pixelAspect?: { readonly num: number; readonly den: number }
   /** Length of an audio track with a tone of 440 Hz, in seconds. */
@@ -56,6 +60,8 @@ export const SOUNDTRACK_RATE = 48_000
 export const RGB24 = 2
 export const YUV420P = 0
 const GLOBAL_HEADER = 0x400000
+/** What is interlaced: transforms and motion. */
+const FIELDS = 0x40000 | 0x20000000
 const DISPLAY_MATRIX = 5
 export const MILLISECONDS = { num: 1, den: 1000 }
 
@@ -122,7 +128,8 @@ function videoTrack(output: Native, video: VideoSpec): Track {
   encoder.framerate = { num: 10, den: 1 }
   encoder.gopSize = interval
   encoder.bitRate = BigInt(video.bitsPerSecond ?? 1_500_000)
-  encoder.flags = GLOBAL_HEADER
+  encoder.flags = video.interlaced ? GLOBAL_HEADER | FIELDS : GLOBAL_HEADER
+  if (video.matrix !== undefined) encoder.colorSpace = video.matrix
   encoder.threadCount = 1
   check(encoder.open2Sync(codec, null))
   const stream = output.newStream(null)

@@ -26,6 +26,8 @@ export interface Medium {
 export interface Picture extends Medium {
   readonly kind: 'image'
   readonly size: { readonly width: number; readonly height: number }
+  /** In a form that any program shows as the server reads it. */
+  shown(): Promise<Uint8Array>
 }
 
 /** A file that cannot be asked about. In a folder, the others still can. */
@@ -130,7 +132,7 @@ export async function readStandardInput(page: PageWish = null): Promise<Medium |
 /** How files are called that can be asked about. */
 const NAMES: Readonly<Record<MediaKind, RegExp>> = {
   image: /\.(png|jpe?g|webp|gif|tiff?|avif|bmp|svg)$/i,
-  video: /\.(mp4|webm|mov)$/i,
+  video: /\.(mp4|m4v|webm|mov)$/i,
   audio: /\.(wav|mp3|flac)$/i,
   document: /\.pdf$/i,
 }
@@ -255,7 +257,7 @@ async function pictureOf(name: string, given: Buffer, { page = null, onPages }: 
     throw new MediaError(`${name} is ${found === 'an unknown type' ? 'of an unknown type' : found}: expected ${TAKEN}`)
   }
   // Loaded where there is a picture: the library that reads them takes as long as half of a command.
-  const [{ pageOf }, { pictureSize }] = await Promise.all([import('./pages.ts'), import('../../drawing/draw.ts')])
+  const { pageOf, plainPicture } = await import('./pages.ts')
   const isTaken = kindOf(mediaType(given.subarray(0, HEAD_BYTES))) === 'image'
   // What the server does not take becomes PNG.
   const paged = await pageOf(given, page ?? 1, isTaken).catch(() => {
@@ -263,15 +265,12 @@ async function pictureOf(name: string, given: Buffer, { page = null, onPages }: 
     throw new MediaError(`${name} is ${found}, which cannot be read here: expected ${TAKEN}`)
   })
   if (paged === null) throw new MediaError(`${name} has no page ${page}`)
-  const { bytes, pages } = paged
+  const { bytes, size, pages } = paged
   // The server itself says so of formats that it takes.
   if (page === null && pages > 1 && !isTaken) {
     const tell = onPages ?? (() => note(`${firstOf(name, pages)}: --page N takes another`))
     tell(pages)
   }
-  const size = await pictureSize(bytes).catch(() => {
-    throw new MediaError(`${name} is damaged`)
-  })
   const type = mediaType(bytes.subarray(0, HEAD_BYTES))!
   return {
     name,
@@ -280,6 +279,7 @@ async function pictureOf(name: string, given: Buffer, { page = null, onPages }: 
     size,
     byteLength: bytes.length,
     bytes: async () => bytes,
+    shown: () => plainPicture(bytes),
     blob: async () => new Blob([new Uint8Array(bytes)], { type }),
   }
 }

@@ -2,7 +2,7 @@ import { basename } from 'node:path'
 import { ConfigError } from '../../config/config.ts'
 import type { Palette } from '../../drawing/palette.ts'
 import type { Input } from '../asking/inputs.ts'
-import { isPicture, type Medium } from '../asking/media.ts'
+import { isPicture, type Medium, type Picture } from '../asking/media.ts'
 import { marksOn, type ReplyAnnotation } from '../asking/reply-annotations.ts'
 import { note } from '../asking/screen.ts'
 import { type Drawing, keepOriginals, planDrawings, type Target, writeWhole } from '../asking/targets.ts'
@@ -14,7 +14,7 @@ export type Question = Input<readonly Medium[]>
 export type DrawingPlan = (
   index: number,
   media: readonly Medium[],
-) => readonly (Drawing & { readonly medium: Medium })[]
+) => readonly (Drawing & { readonly medium: Picture })[]
 
 export async function planDrawing(
   target: Target,
@@ -26,7 +26,7 @@ export async function planDrawing(
   if (isFolder) {
     const names = questions.map(({ name }) => name)
     const drawings = await besideOriginals(planDrawings(target, names, true), names)
-    return (index, [medium]) => [{ medium: medium!, ...drawings[index]! }]
+    return (index, media) => media.filter(isPicture).map((medium) => ({ medium, ...drawings[index]! }))
   }
   const pictures = (await questions[0]!.open()).filter(isPicture)
   if (pictures.length === 0) throw new ConfigError('-o draws on pictures, but there is none')
@@ -52,6 +52,6 @@ export async function draw(
     const marks = marksOn(medium, annotations)
     if (marks.length === 0 && media.length === 1)
       note(`the reply names no place to draw in ${basename(path)}; --boxes asks for some`)
-    await writeWhole(path, await drawMarks(await medium.bytes(), marks, format, palette))
+    await writeWhole(path, await drawMarks(await medium.shown(), marks, format, palette))
   }
 }

@@ -2,7 +2,7 @@ import { lstat, realpath, stat } from 'node:fs/promises'
 import { dirname, isAbsolute, join, resolve, sep } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import type { MediaKind } from '../../media/media-type.ts'
-import { firstOf, kindOfName, MediaError, type Medium, readMedium } from '../asking/media.ts'
+import { firstOf, isNoUtf8, kindOfName, MediaError, type Medium, readMedium } from '../asking/media.ts'
 import { Glob } from './glob.ts'
 import { entriesOf, type HeldFile, openHeld } from './held-file.ts'
 import { describe, inOrder, isWanted, type MediaPage, type Named, pageOf, type Wanted } from './media-list.ts'
@@ -164,6 +164,8 @@ export class AllowedMedia {
           const path = join(folder, entry.name)
           const relative = within + entry.name
           if (entry.name.startsWith('.')) continue
+          // A name that is not UTF-8 leads to no file.
+          if (isNoUtf8(path) && (await lstat(path).catch(() => null)) === null) continue
           if (entry.isDirectory() && depth > 1) folders.push({ path, within: `${relative}/`, depth: depth - 1 })
           if (kindOfName(entry.name) === null || search.glob?.matches(relative) === false) continue
           const leadsToFile = entry.isSymbolicLink() && (await this.#allowed(path).catch(() => null)) !== null

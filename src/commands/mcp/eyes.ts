@@ -106,7 +106,7 @@ export class Eyes {
     })
     const drawing =
       draws && picture !== null
-        ? await shrink(await drawMarks(await picture.bytes(), detections.map(toMark), 'png'))
+        ? await shrink(await drawMarks(await picture.shown(), detections.map(toMark), 'png'))
         : null
     return { detections: detections.map(toFound), complete: finish_reason === 'complete', drawing }
   }

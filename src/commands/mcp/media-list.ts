@@ -1,7 +1,7 @@
 import { stat } from 'node:fs/promises'
 import { basename } from 'node:path'
-import { pictureSize } from '../../drawing/draw.ts'
 import { isBitmap, readBitmapHeader } from '../../media/decoding/bitmap.ts'
+import { openForm } from '../../media/decoding/open-picture.ts'
 import { type MediaKind, typeName } from '../../media/media-type.ts'
 import { kindOfName, MediaError } from '../asking/media.ts'
 import type { HeldFile } from './held-file.ts'
@@ -116,7 +116,7 @@ export async function describe(file: HeldFile, named: Named): Promise<ListedMedi
 
 async function sizeOf(start: Buffer): Promise<ListedMedium['size']> {
   try {
-    if (!isBitmap(start)) return await pictureSize(start)
+    if (!isBitmap(start)) return (await openForm(start, 1).input.metadata()).autoOrient
     const { width, height } = readBitmapHeader(start)
     return { width, height }
   } catch {

@@ -10,11 +10,8 @@ const MOST_BYTES = 3_750_000
 const TAKEN = ['image/png', 'image/jpeg', 'image/webp']
 
 /** A picture as a JPEG that is small enough for an agent's model, and upright. */
-export async function shrink(picture: Uint8Array): Promise<Buffer> {
-  const { space, hasProfile } = await sharp(picture).metadata()
-  const given = sharp(picture)
-  // The library makes Display P3 of 16 bits, and does not say so in what it writes.
-  return (space === 'rgb16' && hasProfile ? given.keepIccProfile() : given)
+export function shrink(picture: Uint8Array): Promise<Buffer> {
+  return sharp(picture, { failOn: 'error' })
     .autoOrient()
     .resize({ width: LONGEST_SIDE, height: LONGEST_SIDE, fit: 'inside', withoutEnlargement: true })
     .flatten({ background: '#ffffff' })
@@ -34,7 +31,8 @@ export async function forAgents(
   const bytes = await medium.bytes()
   const fits = Math.max(size.width, size.height) <= LONGEST_SIDE && byteLength <= MOST_BYTES
   if (fits && TAKEN.includes(type)) return { bytes, type }
-  const jpeg = await shrink(bytes).catch(() => {
+  const shown = medium.shown().then(shrink)
+  const jpeg = await shown.catch(() => {
     throw new MediaError(`${name} is damaged`)
   })
   return { bytes: jpeg, type: 'image/jpeg' }

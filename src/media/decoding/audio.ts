@@ -10,8 +10,9 @@ import { Track } from './track.ts'
 
 export async function decodeAudio(
   ffmpeg: FFmpeg,
-  { data, format, limits }: AudioTask<ByteSource>,
+  { data, format: given, limits }: AudioTask<ByteSource>,
 ): Promise<DecodedAudio> {
+  const format = behindTag(data, given)
   await using container = await Container.open(ffmpeg, data, format)
   const [stream] = container.streamsOf(MEDIA_AUDIO)
   if (stream === undefined) throw new InvalidMedia('The file has no audio')
@@ -33,6 +34,20 @@ const INCOMPLETE = 'The audio is damaged or truncated; a part of it is analysed'
 const ROUNDING_SECONDS = 0.1
 /** Programs that write to a pipe put about 2 or 4 GiB where the length belongs, or 0. Recordings that are taken are shorter. */
 const OPEN_ENDED = 0x7fff_0000
+
+const TAG_HEAD = 10
+const TAG_HAS_FOOT = 0x10
+
+/** FLAC may stand behind a tag that MP3s begin with, whose pictures make it longer than what tells the type. */
+function behindTag(data: ByteSource, format: AudioType): AudioType {
+  const head = Buffer.from(data.read(0, TAG_HEAD))
+  if (head.length < TAG_HEAD || head.toString('latin1', 0, 3) !== 'ID3') return format
+  // Each of its bytes holds seven bits.
+  const size = head.subarray(6).reduce((sum, byte) => sum * 128 + (byte & 127), 0)
+  const foot = (head[5]! & TAG_HAS_FOOT) === 0 ? 0 : TAG_HEAD
+  const mark = Buffer.from(data.read(TAG_HEAD + size + foot, 4)).toString('latin1')
+  return mark === 'fLaC' ? 'audio/flac' : format
+}
 
 function isWave(format: AudioType): boolean {
   return format === 'audio/wav' || format === 'audio/x-w64'

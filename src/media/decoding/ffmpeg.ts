@@ -23,7 +23,7 @@ export interface FFmpeg {
   readonly Log: { setLevel(level: number): void }
 }
 
-interface Rational {
+export interface Rational {
   readonly num: number
   readonly den: number
 }
@@ -50,7 +50,7 @@ export interface Stream {
   readonly nbFrames: bigint
   readonly duration: bigint
   /** By the container; 0 where it does not say it. */
-  readonly sampleAspectRatio: Rational
+  sampleAspectRatio: Rational
   readonly disposition: number
   discard: number
 }
@@ -61,7 +61,7 @@ interface CodecParameters {
   codecTag: number
   width: number
   height: number
-  readonly sampleAspectRatio: Rational
+  sampleAspectRatio: Rational
   extradata: Buffer | null
   getCodedSideData(type: number): Buffer | null
 }
@@ -120,9 +120,12 @@ export interface Frame {
   nbSamples: number
   sampleRate: number
   readonly bestEffortTimestamp: bigint
-  readonly sampleAspectRatio: Rational
+  sampleAspectRatio: Rational
   readonly channelLayout: ChannelLayout
   readonly extendedData: Buffer[] | null
+  flags: number
+  /** The matrix of its colours. */
+  colorSpace: number
   alloc(): void
   allocBuffer(): number
   /** Another frame with the same pixels; null where memory runs out. */
@@ -172,6 +175,9 @@ export const SAMPLE_FLOAT = 3
 export const DISCARD_ALL = 48
 export const PACKET_DISCARD = 4
 export const PACKET_CORRUPT = 2
+export const FRAME_INTERLACED = 8
+export const MATRIX_BT709 = 1
+export const MATRIX_UNNAMED = 2
 export const SEEK_SIZE = 0x10000
 export const SIDE_DATA_DISPLAY_MATRIX = 5
 export const DISPOSITION_ATTACHED_PICTURE = 0x400

@@ -7,16 +7,8 @@ import { partsToCut, planTiles } from '../tile-plan.ts'
 import { decodeBitmap, isBitmap, readBitmapHeader } from './bitmap.ts'
 import type { ByteSource } from './byte-source.ts'
 import { InvalidMedia } from './invalid-media.ts'
-import {
-  formOf,
-  hasUnknown,
-  inItsColours,
-  LINEAR_LIGHT,
-  mayBeMeasured,
-  type OpenImage,
-  spreadShades,
-  withoutUnknown,
-} from './measurements.ts'
+import { inItsColours, type OpenImage } from './measurements.ts'
+import { openForm, openPicture, refuse, UNSUPPORTED_TIFF } from './open-picture.ts'
 import type { Cuts, DecodedDocument, DecodedImage, DocumentTask, ImageTask } from './process/protocol.ts'
 
 const MAX_PIXELS = 100_000_000
@@ -81,39 +73,11 @@ export async function decodeImage(
 
 /** A TIFF holds a picture for each page. */
 export async function readPictures({ data, textOf }: DocumentTask<ByteSource>): Promise<DecodedDocument> {
-  const bytes = data.all()
-  const { pages = 1, density } = await sharp(bytes, { limitInputPixels: false })
-    .metadata()
-    .catch((error) => {
-      refuse(error, isUnusual(bytes, 1) ? UNSUPPORTED_TIFF : 'The document is damaged or no TIFF')
-    })
+  const { input, isUnusual } = openForm(data.all(), 1)
+  const { pages = 1, density } = await input.metadata().catch((error) => {
+    refuse(error, isUnusual ? UNSUPPORTED_TIFF : 'The document is damaged or no TIFF')
+  })
   return { pages, dpi: density ? Math.round(density) : POINTS_PER_INCH, texts: textOf.map(() => '') }
-}
-
-const DAMAGED = 'The image is damaged or truncated'
-const UNSUPPORTED = 'The image has a depth or a compression that is not supported: convert it to PNG'
-/** What the library says of such images, which are whole. */
-const UNSUPPORTED_FORMS = /unsupported jpeg data precision|compression support is not configured|samples out of range/i
-const UNSUPPORTED_TIFF = 'The colours of this TIFF are in a form that is not supported: convert it to RGB'
-const YCC = 6
-/** Shades, colours, palettes, masks, inks and what JPEG has. */
-const USUAL_COLOURS = [0, 1, 2, 3, 4, 5, YCC]
-/** The older form of JPEG and the newer one, which the library converts. */
-const JPEGS = [6, 7]
-
-/** For errors of the library. */
-function refuse({ message }: Error, damage = DAMAGED): never {
-  throw new InvalidMedia(UNSUPPORTED_FORMS.test(message) ? UNSUPPORTED : damage)
-}
-
-function isUnusual(bytes: Uint8Array, page: number): boolean {
-  const { colours } = formOf(bytes, page)
-  return colours !== null && (!USUAL_COLOURS.includes(colours) || isPlainYcc(bytes, page))
-}
-
-function isPlainYcc(bytes: Uint8Array, page: number): boolean {
-  const { colours, compression } = formOf(bytes, page)
-  return colours === YCC && !JPEGS.includes(compression)
 }
 
 async function rasterOf(pipeline: Sharp, meta: Metadata): Promise<RgbImage> {
@@ -158,35 +122,9 @@ async function cutOut({ data, width, height }: RgbImage, part: PixelRegion, targ
   return flat(input.extract(part).resize({ ...target, fit: 'fill', kernel: 'cubic' }))
 }
 
-/** Makes an image ready to be decoded. @throws InvalidMedia when it is damaged or too large. */
-async function open(bytes: Uint8Array, grant: () => Promise<void>, page = 1): Promise<OpenImage> {
-  const input = sharp(asStill(bytes), { failOn: 'error', limitInputPixels: false, page: page - 1, pages: 1 })
-  const meta = await input.metadata().catch((error) => {
-    refuse(error, isUnusual(bytes, page) ? UNSUPPORTED_TIFF : 'The image is damaged or invalid')
-  })
-  await admit(meta, grant)
-  // The library would show the numbers as red, green and blue.
-  if (isPlainYcc(bytes, page)) throw new InvalidMedia(UNSUPPORTED_TIFF)
-  const isOpaque = hasUnknown(bytes, page)
-  const known = isOpaque ? { ...meta, hasAlpha: false } : meta
-  const measured = mayBeMeasured(known) ? await openMeasured(input, known) : null
-  if (measured !== null) return measured
-  if (isOpaque) return await withoutUnknown({ input, meta }).catch(refuse)
-  return { input, meta }
-}
-
-/** The library cuts off what has no place in 8 bits. @returns null for shades. */
-async function openMeasured(input: Sharp, meta: Metadata): Promise<OpenImage | null> {
-  const mayBeShades = meta.depth === 'ushort' || meta.space === LINEAR_LIGHT
-  if (meta.width * meta.height * meta.channels > MOST_MEASURED) {
-    if (mayBeShades) return null
-    throw new InvalidMedia(`The image is too large for its ${meta.depth} samples: convert it to 8 or 16 bits`)
-  }
-  const shades = await spreadShades(input, meta).catch(refuse)
-  if (shades === null) return null
-  const { data, width, height, channels } = shades
-  const spread = sharp(data, { limitInputPixels: false, raw: { width, height, channels } })
-  return { input: spread, meta: await spread.metadata() }
+/** @throws InvalidMedia when it is damaged or too large. */
+function open(bytes: Uint8Array, grant: () => Promise<void>, page = 1): Promise<OpenImage> {
+  return openPicture(bytes, page, { admit: (size) => admit(size, grant), mostMeasured: MOST_MEASURED })
 }
 
 /** The library has no decoder for BMP. */
@@ -209,14 +147,6 @@ async function admit({ width, height }: Size, grant: () => Promise<void>): Promi
 
 /** Where an animated PNG says how many frames it has: in a chunk before its pixels. */
 const PNG_HEAD_BYTES = 64 * 1024
-
-/** The library opens an animated AVIF by the name of a still one only. */
-function asStill(bytes: Uint8Array): Uint8Array {
-  if (Buffer.from(bytes.subarray(4, 12)).toString('latin1') !== 'ftypavis') return bytes
-  const still = Buffer.from(bytes)
-  still.write('avif', 8, 'latin1')
-  return still
-}
 
 function framesOf(bytes: Uint8Array, { format, pages = 1 }: Metadata): number {
   if (format === 'heif') return framesOfAvif(Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength))

@@ -114,14 +114,21 @@ export async function inItsColours(pipeline: Sharp, { space, icc }: Metadata): P
   return sharp(samples, { limitInputPixels: false, raw: { width, height, channels } })
 }
 
+const BITS = 258
 const COMPRESSION = 259
 const COLOURS = 262
 const EXTRA_SAMPLES = 338
+const SUBSAMPLING = 530
 
 interface TiffForm {
   /** Null where it cannot be read. */
   readonly colours: number | null
+  /** Where that is. */
+  readonly coloursAt: number
+  readonly bits: number
   readonly compression: number
+  /** How many pixels of a row share the numbers of their colour. */
+  readonly subsampling: number
   /** What the first sample beyond the colours is; 0 for nothing that TIFF knows. Null where there is none. */
   readonly extra: number | null
 }
@@ -137,6 +144,7 @@ export function formOf(bytes: Uint8Array, page: number): TiffForm {
   const place = (at: number) => (isBig && !isLittle ? long(at + 4) : long(at))
   const [first, head, size, value] = isBig ? [8, 8, 20, 12] : [4, 2, 12, 8]
   const endOf = (directory: number) => directory + head + size * (isBig ? place(directory) : short(directory))
+  /** Where the values of the fields are. */
   const fields = new Map<number, number>()
   if ((short(0) === 0x4949 || short(0) === 0x4d4d) && (isBig || short(2) === 42)) {
     let at = place(first)
@@ -144,12 +152,16 @@ export function formOf(bytes: Uint8Array, page: number): TiffForm {
     for (let entry = at + head, last = Math.min(endOf(at), bytes.length); entry < last; entry += size) {
       // Values that have no room in the entry stand elsewhere.
       const isFar = place(entry + 4) > (isBig ? 4 : 2)
-      fields.set(short(entry), short(isFar ? place(entry + value) : entry + value))
+      fields.set(short(entry), isFar ? place(entry + value) : entry + value)
     }
   }
+  const read = (tag: number) => (fields.has(tag) ? short(fields.get(tag)!) : null)
   return {
-    colours: fields.get(COLOURS) ?? null,
-    compression: fields.get(COMPRESSION) ?? 1,
-    extra: fields.get(EXTRA_SAMPLES) ?? null,
+    colours: read(COLOURS),
+    coloursAt: fields.get(COLOURS) ?? 0,
+    bits: read(BITS) ?? 1,
+    compression: read(COMPRESSION) ?? 1,
+    extra: read(EXTRA_SAMPLES),
+    subsampling: read(SUBSAMPLING) ?? 2,
   }
 }

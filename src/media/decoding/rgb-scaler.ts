@@ -1,5 +1,13 @@
 import type { RgbImage, Size } from '../pixels.ts'
-import { type FFmpeg, type Frame, PIXEL_RGB24, setOptions } from './ffmpeg.ts'
+import {
+  type FFmpeg,
+  FRAME_INTERLACED,
+  type Frame,
+  MATRIX_BT709,
+  MATRIX_UNNAMED,
+  PIXEL_RGB24,
+  setOptions,
+} from './ffmpeg.ts'
 import { InvalidMedia } from './invalid-media.ts'
 
 /**
@@ -29,6 +37,10 @@ export class RgbScaler implements Disposable {
 
   /** Frames may have different sizes and formats. @throws InvalidMedia */
   convert(frame: Frame): RgbImage {
+    // FFmpeg would scale the two fields apart, and only to a picture that has two.
+    frame.flags &= ~FRAME_INTERLACED
+    // FFmpeg takes what is unnamed for SD. Players go by the size.
+    if (frame.colorSpace === MATRIX_UNNAMED && isLargerThanSd(frame)) frame.colorSpace = MATRIX_BT709
     if (this.#context.scaleFrameSync(this.#rgb, frame) < 0) throw new InvalidMedia('The video cannot be decoded')
     const { width, height } = this.#rgb
     return { width, height, data: this.#rgb.toBuffer() }
@@ -38,4 +50,8 @@ export class RgbScaler implements Disposable {
     this.#rgb.free()
     this.#context.freeContext()
   }
+}
+
+function isLargerThanSd({ width, height }: Size): boolean {
+  return width >= 1280 || height > 576
 }

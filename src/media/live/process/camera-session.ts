@@ -1,3 +1,5 @@
+import type { Rational } from '../../decoding/ffmpeg.ts'
+
 /** One picture, as the camera encoded it. */
 export interface AccessUnit {
   readonly codec: 'h264' | 'h265' | 'jpeg'
@@ -18,6 +20,8 @@ export interface AccessUnit {
   readonly cameraTime: Date | null
   /** Units before this one were lost or damaged. */
   readonly afterLoss: boolean
+  /** Width of a pixel by its height, where what carries the video says it; the codec may say it, too. */
+  readonly pixelAspect?: Rational | undefined
 }
 
 export interface SessionHooks {

@@ -27,7 +27,7 @@ export async function* muxClip(
   units: readonly RecordedUnit[],
   size: Size,
 ): AsyncGenerator<Uint8Array, void, void> {
-  const { codec, data: first } = units[0]!.unit
+  const { codec, data: first, pixelAspect } = units[0]!.unit
   if (codec === 'jpeg') throw new Error('MP4 has no pictures of JPEG that browsers show')
   let written: Buffer[] = []
   const io = new ffmpeg.IOContext()
@@ -47,6 +47,7 @@ export async function* muxClip(
     Object.assign(stream.codecpar, { ...size, codecType: MEDIA_VIDEO, codecId: CODECS[codec], extradata: sets })
     stream.codecpar.codecTag = TAGS[codec]
     stream.timeBase = { num: 1, den: TICKS }
+    if (pixelAspect !== undefined) stream.sampleAspectRatio = stream.codecpar.sampleAspectRatio = pixelAspect
     const fragments = { movflags: 'frag_keyframe+empty_moov+default_base_moof', frag_duration: FRAGMENT_MICROSECONDS }
     setOptions(ffmpeg, output, fragments, SEARCH_CHILDREN)
     check(await output.writeHeader(null))

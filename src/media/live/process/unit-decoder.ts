@@ -33,6 +33,7 @@ export class UnitDecoder implements Disposable {
   #spare: Frame
   #context: CodecContext | null = null
   #codec: Codec | null = null
+  #pixelAspect: AccessUnit['pixelAspect']
   #time: UnitTime | null = null
   #units = 0n
   /** How many pictures it has decoded. */
@@ -58,8 +59,13 @@ export class UnitDecoder implements Disposable {
    * Units that cannot be decoded are skipped, as players do.
    * @param isAlone whether its picture is wanted at once, because what follows is not decoded.
    */
-  decode({ codec, data }: Pick<AccessUnit, 'codec' | 'data'>, time: UnitTime, isAlone: boolean): void {
+  decode(
+    { codec, data, pixelAspect }: Pick<AccessUnit, 'codec' | 'data' | 'pixelAspect'>,
+    time: UnitTime,
+    isAlone: boolean,
+  ): void {
     const context = this.#contextFor(codec)
+    this.#pixelAspect = pixelAspect
     this.#times.set(++this.#units, time)
     if (this.#times.size > MOST_PENDING) this.#times.delete(this.#times.keys().next().value!)
     this.#packet.data = data
@@ -85,6 +91,8 @@ export class UnitDecoder implements Disposable {
     while (context.receiveFrameSync(this.#spare) >= 0) {
       this.pictures++
       this.#newest.unref()
+      // As for videos, the container's word counts.
+      if (this.#pixelAspect !== undefined) this.#spare.sampleAspectRatio = this.#pixelAspect
       const number = this.#spare.bestEffortTimestamp
       this.#time = this.#times.get(number) ?? { at: performance.now(), cameraTime: null }
       this.#times.delete(number)

@@ -1,6 +1,13 @@
 import { memorySource } from '../../../decoding/byte-source.ts'
 import { Container } from '../../../decoding/container.ts'
-import { CODEC_H264, CODEC_H265, type FFmpeg, MEDIA_VIDEO, NO_TIMESTAMP } from '../../../decoding/ffmpeg.ts'
+import {
+  CODEC_H264,
+  CODEC_H265,
+  type FFmpeg,
+  MEDIA_VIDEO,
+  NO_TIMESTAMP,
+  type Rational,
+} from '../../../decoding/ffmpeg.ts'
 import { InvalidMedia } from '../../../decoding/invalid-media.ts'
 import { type AccessUnit, CameraError, dateOf } from '../camera-session.ts'
 import { kindOfH264 } from './h264.ts'
@@ -9,6 +16,8 @@ import { UnitAssembler } from './unit-assembler.ts'
 
 const START = Buffer.from([0, 0, 1])
 const NONE = new Uint8Array()
+/** A picture of wider or higher pixels would be a line, or too large. */
+const MOST_ASPECT = 16
 /** How each codec is described in MP4: where the size of lengths is, and where the parameter sets are. */
 const CODECS = {
   h264: { kindOf: kindOfH264, sizeAt: 4, setsAt: 5 },
@@ -34,12 +43,13 @@ export async function readSegment(
     if (stream === undefined) throw new CameraError('no_video', 'The camera sends segments without video')
     container.select(stream)
     const { codecId, extradata } = stream.codecpar
+    const pixelAspect = isUsual(stream.sampleAspectRatio) ? stream.sampleAspectRatio : undefined
     const name = codecId === CODEC_H264 ? 'h264' : codecId === CODEC_H265 ? 'h265' : null
     if (name === null) throw new CameraError('unsupported_codec', 'The camera sends neither H.264 nor H.265')
     const { kindOf, sizeAt, setsAt } = CODECS[name]
     const isMp4 = extradata?.[0] === 1 && extradata.length > setsAt
     const sets = isMp4 ? setsIn(extradata.subarray(setsAt), name) : []
-    const assembler = new UnitAssembler(name, kindOf, sets, (unit) => units.push(unit))
+    const assembler = new UnitAssembler(name, kindOf, sets, (unit) => units.push({ ...unit, pixelAspect }))
     const { num, den } = stream.timeBase
     let first: number | null = null
     let timestamp = 0
@@ -59,6 +69,10 @@ export async function readSegment(
     if (!(error instanceof InvalidMedia)) throw error
   }
   return units
+}
+
+function isUsual({ num, den }: Rational): boolean {
+  return num > 0 && num <= den * MOST_ASPECT && den <= num * MOST_ASPECT
 }
 
 /** NAL units after their lengths, of `size` bytes. */
