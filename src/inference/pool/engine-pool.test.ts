@@ -157,6 +157,23 @@ describe('models that do not fit into memory together', () => {
     expect(await queued).toBe('Hello there.')
   })
 
+  test('wait in line for as long as those before them', async () => {
+    fakeClock()
+    const { add } = openPool({ memoryLimitBytes: GIB, loadWaitMs: 30_000, drainMs: 60_000 })
+    const [a, b, c] = [add('a').engine, add('b').engine, add('c').engine]
+    const running = await begin(a)
+    const next = begin(b)
+    const last = ask(c)
+    await vi.advanceTimersByTimeAsync(50_000)
+    expect([a.givesWay, b.waiting, c.waiting]).toEqual([true, 1, 1])
+    await finish(running)
+    const second = await next
+    await vi.advanceTimersByTimeAsync(50_000)
+    expect([b.givesWay, c.waiting]).toEqual([true, 1])
+    await finish(second)
+    expect(await last).toBe('Hello there.')
+  })
+
   test('do not wait for ever for a request that does not end, and once at most', async () => {
     fakeClock()
     const { add } = openPool({ memoryLimitBytes: GIB, loadWaitMs: 30_000, drainMs: 60_000 })

@@ -86,7 +86,7 @@ export class MemoryLine {
     for (const one of late) one.stay()
     const leaving = this.#leaversFor(engine, resident)
     for (const one of before.leaving ?? []) if (!leaving?.includes(one)) one.stay()
-    engine.expectTurn(leaving !== null)
+    engine.expectTurn(leaving !== null || (engine.wantsTurn && this.#isTurnOfOthers(engine)))
     if (leaving === null) return NO_TURN
     const mayAskAt = Math.max(0, ...leaving.filter(({ isIdle }) => !isIdle).map(({ staysUntil }) => staysUntil))
     if (now < mayAskAt) {
@@ -96,6 +96,11 @@ export class MemoryLine {
     for (const one of leaving) one.giveWay()
     const askedAt = late.length > 0 ? now : (before.askedAt ?? now)
     return { leaving, askedAt, dueAt: askedAt + this.#options.drainMs }
+  }
+
+  /** Whether another one gets memory, which may leave in its turn. */
+  #isTurnOfOthers(engine: PooledEngine): boolean {
+    return [...this.#turns].some(([one, { leaving }]) => one !== engine && leaving !== null)
   }
 
   #leaversFor(engine: PooledEngine, resident: readonly PooledEngine[]): Turn['leaving'] {
