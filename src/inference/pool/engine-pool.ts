@@ -176,13 +176,17 @@ export class EnginePool {
 
   /** Waits until it is worth while to look for memory again. */
   async #rest(engine: PooledEngine, changed: Promise<void>, signal: AbortSignal): Promise<void> {
-    const due = Promise.withResolvers<void>()
+    if (signal.aborted) return
+    const due = Promise.withResolvers<unknown>()
     const ms = Math.max(0, this.#line.dueAt(engine) - performance.now())
     const timer = ms < Number.POSITIVE_INFINITY ? setTimeout(due.resolve, ms) : undefined
+    // The signal lives as long as the engine.
+    signal.addEventListener('abort', due.resolve)
     try {
-      await Promise.race([changed, due.promise, aborted(signal)])
+      await Promise.race([changed, due.promise])
     } finally {
       clearTimeout(timer)
+      signal.removeEventListener('abort', due.resolve)
     }
   }
 
@@ -250,9 +254,4 @@ export class EnginePool {
 
 export function gib(bytes: number): string {
   return `${(bytes / 2 ** 30).toFixed(2)} GiB`
-}
-
-/** Rejects when the signal fires. */
-function aborted(signal: AbortSignal): Promise<never> {
-  return new Promise((_, reject) => signal.addEventListener('abort', () => reject(signal.reason), { once: true }))
 }
