@@ -157,6 +157,26 @@ describe('models that do not fit into memory together', () => {
     expect(await queued).toBe('Hello there.')
   })
 
+  test('stay between the requests of one client, and leave when no more come', async () => {
+    fakeClock()
+    const { add } = openPool({ memoryLimitBytes: GIB, leastStayMs: 5_000 })
+    const [a, b] = [add('a').engine, add('b').engine]
+    await ask(a)
+    const waiting = ask(b)
+    for (let ms = 0; ms < 4_500; ms += 500) {
+      await vi.advanceTimersByTimeAsync(500)
+      expect([a.state, a.isIdle]).toEqual(['ready', true])
+      await ask(a)
+    }
+    await vi.advanceTimersByTimeAsync(500)
+    expect(await waiting).toBe('Hello there.')
+    const other = ask(a)
+    await vi.advanceTimersByTimeAsync(900)
+    expect([a.state, b.state]).toEqual(['starting', 'ready'])
+    await vi.advanceTimersByTimeAsync(100)
+    expect(await other).toBe('Hello there.')
+  })
+
   test('wait in line for as long as those before them', async () => {
     fakeClock()
     const { add } = openPool({ memoryLimitBytes: GIB, loadWaitMs: 30_000, drainMs: 60_000 })

@@ -60,8 +60,8 @@ export class MemoryLine {
       hasChanged ||= turn.dueAt !== before.dueAt
     }
     if (hasChanged) this.#options.onTurn()
-    const { leaving } = this.#turns.get(engine)!
-    if (!leaving?.every(({ isIdle }) => isIdle)) return null
+    const { leaving, askedAt } = this.#turns.get(engine)!
+    if (askedAt === null || !leaving?.every(({ isIdle }) => isIdle)) return null
     this.#turns.delete(engine)
     engine.expectTurn(false)
     return leaving
@@ -88,7 +88,9 @@ export class MemoryLine {
     for (const one of before.leaving ?? []) if (!leaving?.includes(one)) one.stay()
     engine.expectTurn(leaving !== null || (engine.wantsTurn && this.#isTurnOfOthers(engine)))
     if (leaving === null) return NO_TURN
-    const mayAskAt = Math.max(0, ...leaving.filter(({ isIdle }) => !isIdle).map(({ staysUntil }) => staysUntil))
+    // What has become idle meanwhile leaves at once, so that those that give way do not do so in vain.
+    const staying = before.askedAt === null ? leaving : leaving.filter(({ isIdle }) => !isIdle)
+    const mayAskAt = Math.max(0, ...staying.map(({ staysUntil }) => staysUntil))
     if (now < mayAskAt) {
       for (const one of leaving) one.stay()
       return { leaving, askedAt: null, dueAt: mayAskAt }

@@ -53,6 +53,8 @@ const FIRST_PAUSE_MS = 1_000
 const LONGEST_PAUSE_MS = 60_000
 /** An engine that gave way in vain is not asked again for this many times as long: it loses a quarter of its time at most. */
 const VAIN_FACTOR = 3
+/** An engine in constant use may be idle for this long, in ms, between the requests of a client who asks again at once. */
+const PAUSE_MS = 1_000
 
 /**
  * An engine that is loaded on demand and may be unloaded when idle. It always accepts work, but may be slow to start.
@@ -81,6 +83,8 @@ export class PooledEngine implements Engine {
   /** Users that went on when it last gave way in vain. */
   readonly #kept = new Set<object>()
   #staysUntil = 0
+  /** When it was last in use, by `performance.now()`. */
+  #usedAt = Number.NEGATIVE_INFINITY
   /** When its turn for memory last came or was given up; infinite while it is still to come. By `performance.now()`. */
   #turnAt = 0
   /** Whether the model is served no more, under no other engine either. */
@@ -146,9 +150,9 @@ export class PooledEngine implements Engine {
     return this.#kept.size === 0
   }
 
-  /** Until when it is not asked to give way, by `performance.now()`. */
+  /** Until when it is not asked to give way, by `performance.now()`; sooner where its clients have left. */
   get staysUntil(): number {
-    return this.#staysUntil
+    return this.isIdle ? Math.min(this.#staysUntil, this.#usedAt + PAUSE_MS) : this.#staysUntil
   }
 
   stayFor(ms: number): void {
@@ -411,6 +415,7 @@ export class PooledEngine implements Engine {
   /** Further calls for the same user change nothing. */
   #leave(user: object): void {
     if (this.#users.delete(user)) {
+      this.#usedAt = performance.now()
       const wasLastKept = this.#kept.delete(user) && this.#kept.size === 0
       if (wasLastKept || this.isIdle || !this.isInUse) this.#pool.changed()
     }
