@@ -1,6 +1,7 @@
 import { setTimeout as delay } from 'node:timers/promises'
 import { afterEach, describe, expect, onTestFinished, test, vi } from 'vitest'
 import { FakeEngine } from '../../../test/support/fake-engine.ts'
+import { seededRandom } from '../../doctor/random.ts'
 import type { Engine } from '../contract/engine.ts'
 import type { EngineEvent, Generation } from '../contract/generation.ts'
 import type { Work } from '../contract/work.ts'
@@ -331,6 +332,63 @@ describe('models that do not fit into memory together', () => {
   })
 })
 
+test.each([1, 2, 3, 4, 5, 6])('requests at random end, and leave nothing behind (seed %i)', async (seed) => {
+  fakeClock()
+  const random = seededRandom(seed)
+  const within = (most: number) => Math.floor(random() * (most + 1))
+  const faults = new Set<string>()
+  const sizes = Array.from({ length: 4 }, () => 1 + within(3))
+  const limit = Math.max(...sizes) + within(2)
+  let used = 0
+  const pool = openPool({ memoryLimitBytes: limit, loadWaitMs: 30_000, leastStayMs: 5_000, drainMs: 60_000 }).pool
+  const engines = sizes.map((size, index) => {
+    const start = async () => {
+      used += size
+      if (used > limit) faults.add('memory')
+      const free = () => {
+        used -= size
+      }
+      await later(within(9_000))
+      if (random() < 0.9) return new SlowEngine(free, faults)
+      free()
+      throw new Error('broken')
+    }
+    return pool.add({ name: `${index}`, info: new FakeEngine().info, memoryBytes: size, start })
+  })
+  let left = 150
+  const request = async () => {
+    await later(within(600_000))
+    const priority = (['interactive', 'live', 'background'] as const)[within(2)]!
+    const engine = new MeteredEngine(engines[within(3)]!, { terms: { priority } })
+    const leaving = new AbortController()
+    const timer = setTimeout(() => leaving.abort(), random() < 0.3 ? within(40_000) : 120_000)
+    try {
+      for (let works = within(3); works >= 0; works--) {
+        const begun = await engine.generate(
+          { ...work, branches: [{ ...work.branches[0]!, maxTokens: within(9_000) }] },
+          leaving.signal,
+        )
+        if (random() < 0.9) await finish(begun)
+        await later(within(2_000))
+      }
+    } catch {
+      // The load failed, took too long, or the client has left.
+    }
+    clearTimeout(timer)
+    leaving.abort()
+    await engine.close()
+    left--
+  }
+  const all = Array.from({ length: left }, request)
+  await vi.advanceTimersByTimeAsync(3_600_000)
+  expect([left, faults]).toEqual([0, new Set()])
+  await Promise.all(all)
+  for (const engine of engines)
+    expect([engine.isInUse, engine.waiting, engine.givesWay, engine.mayGiveWay]).toEqual([false, 0, false, true])
+  await pool.close()
+  expect([used, vi.getTimerCount()]).toEqual([0, 0])
+})
+
 test('nothing is unloaded for a load that would not fit anyway', async () => {
   fakeClock()
   const { pool, add } = openPool({ memoryLimitBytes: 3 * GIB, loadWaitMs: 30_000, drainMs: 60_000 })
@@ -362,6 +420,20 @@ test('a caller that aborts stops waiting', async () => {
   const answer = begin(engine, leaving.signal)
   leaving.abort(new Error('left'))
   await expect(answer).rejects.toThrow('left')
+})
+
+test('a caller that aborts just as the model is loaded does not keep it', async () => {
+  for (let ticks = 0; ticks < 20; ticks++) {
+    const leaving = new AbortController()
+    const loaded = async () => {
+      for (let tick = 0; tick < ticks; tick++) await null
+      leaving.abort()
+    }
+    const meter = { loaded, loadFailed() {}, unloaded() {}, firstText() {}, nextText() {}, ended() {} }
+    const { engine } = openPool({ meter }).add('a')
+    await begin(engine, leaving.signal).catch(() => {})
+    await expect.poll(() => engine.isInUse).toBe(false)
+  }
 })
 
 test('a failed load is retried after a pause, and only the log names its cause', async () => {
@@ -450,6 +522,36 @@ function fakeClock(): void {
 /** An engine that is ready after a time of the faked clock. */
 function later(ms: number): Promise<Engine> {
   return new Promise((resolve) => setTimeout(resolve, ms, new FakeEngine()))
+}
+
+/** An engine whose works take as many ms as they may have tokens. It notes when it is closed during one. */
+class SlowEngine extends FakeEngine {
+  readonly #free: () => void
+  readonly #faults: Set<string>
+
+  constructor(free: () => void, faults: Set<string>) {
+    super()
+    this.#free = free
+    this.#faults = faults
+  }
+
+  override async generate(work: Work, signal: AbortSignal): Promise<Generation> {
+    const begun = await super.generate(work, signal)
+    const isClosed = () => this.state === 'closed' && !signal.aborted
+    if (isClosed()) this.#faults.add('given work when closed')
+    const events = async function* (faults: Set<string>): AsyncGenerator<EngineEvent> {
+      await later(work.branches[0]!.maxTokens ?? 0)
+      if (isClosed()) faults.add('closed during a work')
+      signal.throwIfAborted()
+      yield finished(0, 0)
+    }
+    return { ...begun, events: events(this.#faults) }
+  }
+
+  override async close(): Promise<void> {
+    await super.close()
+    this.#free()
+  }
 }
 
 /** An engine that emits the given events. */

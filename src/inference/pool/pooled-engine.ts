@@ -332,6 +332,8 @@ export class PooledEngine implements Engine {
     }
     signal.addEventListener('abort', abandon)
     try {
+      // It may have fired just as the turn came.
+      signal.throwIfAborted()
       return await begin(engine, run)
     } catch (error) {
       release()
