@@ -117,6 +117,21 @@ test('a model that is removed while it answers finishes the answer', async () =>
   await expect.poll(() => engine.state).toBe('closed')
 })
 
+test('a client that does not read its answer keeps no model in memory', async () => {
+  const { store, engineOf, start } = await serve()
+  const server = await start()
+  await store.put('pulled')
+  await server.ask('pulled')
+  const engine = engineOf('pulled')!
+  const reply = 'so '.repeat(2 ** 23)
+  engine.script = { texts: [reply] }
+  const unread = await server.ask('pulled')
+  await store.remove('pulled')
+  expect((await server.ask('pulled')).status).toBe(400)
+  await expect.poll(() => engine.state).toBe('closed')
+  expect(await unread.text()).toContain(reply.trimEnd())
+})
+
 test.each([
   { change: 'deleted', status: 404, error: { code: 'model_not_found', message: "Model 'pulled' was removed" } },
   { change: 'replaced', status: 503, error: { type: 'server_error' } },

@@ -1,6 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { CountOptions, Engine } from '../inference/contract/engine.ts'
 import type { Generation } from '../inference/contract/generation.ts'
+import type { Hold } from '../inference/contract/hold.ts'
 import type { PromptPart } from '../inference/contract/parts.ts'
 import type { Work } from '../inference/contract/work.ts'
 import { ApiError } from '../lib/errors/errors.ts'
@@ -17,7 +18,7 @@ const LONGEST_PAUSE_S = 30
 export class BackgroundEngine implements Engine {
   readonly #engine: Engine
   readonly #mayUse: () => boolean
-  readonly #release: () => void
+  readonly #hold: Hold | undefined
   /** The latest work, which the next one waits for. */
   #last: Promise<void> = Promise.resolve()
 
@@ -25,7 +26,7 @@ export class BackgroundEngine implements Engine {
   constructor(engine: Engine, mayUse: () => boolean = () => true) {
     this.#engine = engine
     this.#mayUse = mayUse
-    this.#release = engine.hold?.() ?? (() => {})
+    this.#hold = engine.hold?.()
   }
 
   get info() {
@@ -59,16 +60,17 @@ export class BackgroundEngine implements Engine {
   }
 
   async countTokens(parts: readonly PromptPart[], options: CountOptions): Promise<number> {
-    return this.#patiently(() => this.#engine.countTokens(parts, options), options.signal)
+    const asked = { ...options, priority: 'background' } as const
+    return this.#patiently(() => this.#engine.countTokens(parts, asked), options.signal)
   }
 
   measure(work: Work, signal: AbortSignal) {
-    return this.#patiently(() => this.#engine.measure(work, signal), signal)
+    return this.#patiently(() => this.#engine.measure({ ...work, priority: 'background' }, signal), signal)
   }
 
   /** Lets go of the engine, which serves others too. */
   async close(): Promise<void> {
-    this.#release()
+    this.#hold?.release()
   }
 
   /** Waits for the works before. @returns what ends this one. */

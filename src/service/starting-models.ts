@@ -37,6 +37,8 @@ export async function startModels(config: Config, options: StartingOptions): Pro
   const pool = new EnginePool({
     memoryLimitBytes: config.modelMemoryBytes,
     loadWaitMs,
+    // Those who wait in vain for half of their time can still be answered.
+    drainMs: config.chatSeconds === undefined ? undefined : config.chatSeconds * 500,
     maxWaiting: config.queueLength,
     logger,
     meter: metrics ?? undefined,

@@ -77,10 +77,10 @@ export async function admitUnmetered<Read>(
   const read = await reading.read(call, serving.bodies)
   const model = await reading.find(read, serving.models)
   call.servedBy(model.id)
-  const release = model.engine.hold?.()
+  const hold = model.engine.hold?.()
   const { closed, principal } = call
-  if (release !== undefined) closed.addEventListener('abort', release)
-  if (closed.aborted) release?.()
+  closed.addEventListener('abort', () => hold?.release())
+  if (closed.aborted) hold?.release()
   const caller = { model, organisation: principal.organisation, ...notesOf(call) }
   return { read, model, caller, signal: requestSignal(closed, serving.shutdown) }
 }

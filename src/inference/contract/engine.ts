@@ -1,5 +1,6 @@
 import type { TemplateTraits } from '../../templates/traits.ts'
 import type { Embedding, Generation, Measurement, Reading } from './generation.ts'
+import type { Hold } from './hold.ts'
 import type { OffloadReport } from './offload.ts'
 import type { PromptPart } from './parts.ts'
 import type { EngineStats } from './stats.ts'
@@ -75,15 +76,14 @@ export interface Engine {
   /**
    * Keeps the engine for a request, which may give it several works: where its model is removed meanwhile, the engine is
    * closed after that. Absent where models are never removed.
-   * @returns the function that ends this.
    */
-  hold?(): () => void
+  hold?(): Hold
 
   /** Frees everything that the engine holds. Work in progress fails; new work is rejected with 503. */
   close(): Promise<void>
 }
 
-export interface CountOptions {
+export interface CountOptions extends Pick<Work, 'priority' | 'hold'> {
   /** Owner of the parts. What is cached while counting them is used for this organisation's work only. */
   readonly organisation: string
   /** Aborting rejects the count at once, with the abort reason. */

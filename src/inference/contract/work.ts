@@ -1,4 +1,5 @@
 import type { Constraint } from './constraint.ts'
+import type { Hold } from './hold.ts'
 import type { PromptPart } from './parts.ts'
 import type { Priority } from './priority.ts'
 import type { WorkTrace } from './work-trace.ts'
@@ -12,6 +13,8 @@ export interface Work {
   readonly whole?: boolean
   /** `interactive` by default. */
   readonly priority?: Priority
+  /** That of the request which it is for. */
+  readonly hold?: Hold | undefined
   /**
    * True for what will hardly be asked about again, such as a frame of a camera: an engine keeps nothing of it once it has
    * ended, in no cache. It may use what other work has left.
@@ -82,7 +85,10 @@ export interface Sampling {
 
 /** Questions about a shared prefix, and the replies to each whose probability is asked for. */
 export interface ReadWork
-  extends Pick<Work, 'organisation' | 'prefix' | 'priority' | 'isTransient' | 'adapter' | 'onBegun' | 'trace'> {
+  extends Pick<
+    Work,
+    'organisation' | 'prefix' | 'priority' | 'hold' | 'isTransient' | 'adapter' | 'onBegun' | 'trace'
+  > {
   /** At least one. */
   readonly questions: readonly ReadQuestion[]
 }
@@ -103,7 +109,7 @@ export interface ReadQuestion {
 }
 
 /** Texts and pictures whose vectors are asked for, or pairs whose scores are. */
-export interface EmbedWork extends Pick<Work, 'organisation' | 'priority' | 'onBegun' | 'trace'> {
+export interface EmbedWork extends Pick<Work, 'organisation' | 'priority' | 'hold' | 'onBegun' | 'trace'> {
   /** At least one. */
   readonly inputs: readonly EmbedInput[]
   /** Whether longer inputs are cut to what the model takes, by engines that can; otherwise they are refused. */

@@ -1,13 +1,19 @@
+import { sumOf } from '../../lib/sum.ts'
 import { availableMemory } from '../../models/machine-memory.ts'
 import type { Engine } from '../contract/engine.ts'
+import { MemoryLine } from './memory-line.ts'
 import type { PoolMeter } from './pool-meter.ts'
 import { PooledEngine, type PoolModel } from './pooled-engine.ts'
 
 export interface EnginePoolOptions {
   /** Maximum bytes of all engines together, by their estimates; null for no limit. */
   readonly memoryLimitBytes: number | null
-  /** How long a request waits for its model to load, in ms. */
+  /** How long a request waits for its model to load, in ms, from when its turn for memory has come. */
   readonly loadWaitMs?: number | undefined
+  /** How long a model is at least used before it gives way to another one, in ms; longer if it took longer to load. */
+  readonly leastStayMs?: number | undefined
+  /** How long a model that gives way waits for its running requests, in ms. */
+  readonly drainMs?: number | undefined
   /** Maximum requests that wait for one model to load. */
   readonly maxWaiting?: number | undefined
   readonly logger: PoolLogger
@@ -25,6 +31,14 @@ interface PoolLogger {
 }
 
 const LOAD_WAIT_MS = 30_000
+/**
+ * A model stays for at least as long as it took to load, so that of two in constant use one answers for at least half of the
+ * time. A longer stay would gain less than those lose who wait for the other one. Models that load at once stay for this long:
+ * they lose caches, and the time in which the running requests end.
+ */
+const LEAST_STAY_MS = 5_000
+/** Half of the time that a chat has by default: those who wait in vain can still be answered. */
+const DRAIN_MS = 60_000
 const MAX_WAITING = 128
 const UNMETERED: PoolMeter = {
   loaded() {},
@@ -37,32 +51,34 @@ const UNMETERED: PoolMeter = {
 
 /**
  * Owns the engines of all models. It loads each on first use, one at a time. When a load would exceed the memory limit,
- * it first unloads idle engines, the least recently used first.
+ * other engines leave first.
  */
 export class EnginePool {
   readonly #options: Settled<EnginePoolOptions>
   readonly #engines: PooledEngine[] = []
   /** Engines that take memory, including those that are loading. */
   readonly #resident = new Set<PooledEngine>()
-  /** Engines that models in use leave too little memory for. */
-  readonly #crowded = new Set<PooledEngine>()
+  readonly #line: MemoryLine
   /**
    * The latest load. Loads run one after the other: two warm-ups at once would slow down and distort each other's
    * timing.
    */
   #lastLoad: Promise<unknown> = Promise.resolve()
-  /** Resolves when an engine becomes idle, or has left. */
-  #released = Promise.withResolvers<void>()
+  /** Resolves when it is worth while to look for memory again. */
+  #changed = Promise.withResolvers<void>()
   #uses = 0
 
   constructor({
     loadWaitMs = LOAD_WAIT_MS,
+    leastStayMs = LEAST_STAY_MS,
+    drainMs = DRAIN_MS,
     maxWaiting = MAX_WAITING,
     meter = UNMETERED,
     onChange = () => {},
     ...needed
   }: EnginePoolOptions) {
-    this.#options = { loadWaitMs, maxWaiting, meter, onChange, ...needed }
+    this.#options = { loadWaitMs, leastStayMs, drainMs, maxWaiting, meter, onChange, ...needed }
+    this.#line = new MemoryLine({ ...this.#options, onTurn: () => this.#wake() })
   }
 
   get engines(): readonly PooledEngine[] {
@@ -71,11 +87,11 @@ export class EnginePool {
 
   /** Adds a model without loading it. @throws Error when it is too large for the memory limit. */
   add(model: PoolModel): PooledEngine {
-    this.#checkFit(model.name, bytesOf(model))
+    this.#checkFit(model.name, model.memoryBytes ?? 0)
     const engine: PooledEngine = new PooledEngine(model, {
       ...this.#options,
       load: (signal) => this.#load(engine, signal),
-      released: () => this.#release(engine),
+      changed: () => this.#noteChange(engine),
     })
     this.#engines.push(engine)
     return engine
@@ -98,11 +114,11 @@ export class EnginePool {
   /** Whether the model is in memory or has room there beside all that is, while no other one waits for memory. */
   hasRoomFor(engine: Engine): boolean {
     const own = this.#engines.find((one) => one === engine)
-    if (own === undefined || (this.#crowded.size > 0 && !this.#crowded.has(own))) return false
+    if (own === undefined || this.#line.isAheadOf(own)) return false
     if (this.#resident.has(own)) return true
     const free =
       this.#options.memoryLimitBytes === null ? availableMemory() : this.#options.memoryLimitBytes - this.#usedBytes()
-    return bytesOf(own.model) <= free
+    return own.bytes <= free
   }
 
   /** Unloads an idle model, if only background work has used it since it was loaded. */
@@ -121,7 +137,7 @@ export class EnginePool {
 
   /** Loads engines one after the other. @throws Error when they do not fit together, or one cannot be loaded. */
   async preload(engines: readonly PooledEngine[]): Promise<void> {
-    const bytes = engines.reduce((sum, { model }) => sum + bytesOf(model), 0)
+    const bytes = sumOf(engines, ({ bytes }) => bytes)
     this.#checkFit(`the models loaded at start (${engines.map(({ model }) => model.name).join(', ')})`, bytes)
     for (const engine of engines) await engine.preload()
   }
@@ -144,30 +160,48 @@ export class EnginePool {
     try {
       while (engine.isInUse) {
         signal.throwIfAborted()
-        const released = this.#released.promise
+        const changed = this.#changed.promise
         const turn = this.#lastLoad.then(() => this.#tryLoad(engine, signal))
         this.#lastLoad = turn.catch(() => {})
         const loaded = await turn
         if (loaded !== null) return loaded
-        this.#crowded.add(engine)
         this.#options.onChange()
-        await Promise.race([released, aborted(signal)])
+        await this.#rest(engine, changed, signal)
       }
       return null
     } finally {
-      if (this.#crowded.delete(engine)) this.#options.onChange()
+      if (this.#line.leave(engine)) this.#wake()
     }
   }
 
-  /** @returns null when models in use leave too little memory. */
+  /** Waits until it is worth while to look for memory again. */
+  async #rest(engine: PooledEngine, changed: Promise<void>, signal: AbortSignal): Promise<void> {
+    if (signal.aborted) return
+    const due = Promise.withResolvers<unknown>()
+    const ms = Math.max(0, this.#line.dueAt(engine) - performance.now())
+    const timer = ms < Number.POSITIVE_INFINITY ? setTimeout(due.resolve, ms) : undefined
+    // The signal lives as long as the engine.
+    signal.addEventListener('abort', due.resolve)
+    try {
+      await Promise.race([changed, due.promise])
+    } finally {
+      clearTimeout(timer)
+      signal.removeEventListener('abort', due.resolve)
+    }
+  }
+
+  /** @returns null when there is too little memory yet, or the engine is no longer wanted. */
   async #tryLoad(engine: PooledEngine, signal: AbortSignal): Promise<Engine | null> {
     const { name } = engine.model
-    if (!(await this.#makeRoom(bytesOf(engine.model)))) return null
+    if (!engine.isInUse || !(await this.#makeRoom(engine))) return null
     this.#resident.add(engine)
+    // Those that wait may ask it to leave in its turn.
+    this.#wake()
     const started = performance.now()
     try {
       const loaded = await engine.model.start(signal)
       const ms = performance.now() - started
+      engine.stayFor(Math.max(ms, this.#options.leastStayMs))
       this.#options.meter.loaded(name, ms)
       this.#options.logger.info(`Loaded ${name} in ${Math.round(ms)} ms`)
       return loaded
@@ -181,18 +215,10 @@ export class EnginePool {
     }
   }
 
-  /** Unloads idle engines until `bytes` fit. @returns false, having unloaded nothing, when that would not be enough. */
-  async #makeRoom(bytes: number): Promise<boolean> {
-    if (this.#options.memoryLimitBytes === null) return true
-    const resident = [...this.#resident]
-    let free = this.#options.memoryLimitBytes - this.#usedBytes()
-    const leaving: PooledEngine[] = []
-    for (const engine of resident.filter(({ isIdle }) => isIdle).sort((a, b) => a.lastUse - b.lastUse)) {
-      if (free >= bytes) break
-      leaving.push(engine)
-      free += bytesOf(engine.model)
-    }
-    if (free < bytes) return false
+  /** Unloads idle engines until another one fits. @returns false, having unloaded nothing, when it must wait. */
+  async #makeRoom(engine: PooledEngine): Promise<boolean> {
+    const leaving = this.#line.ask(engine, this.#resident)
+    if (leaving === null) return false
     await Promise.all(
       leaving.map(async (engine) => {
         await this.#unload(engine)
@@ -209,31 +235,23 @@ export class EnginePool {
   }
 
   #usedBytes(): number {
-    return [...this.#resident].reduce((sum, { model }) => sum + bytesOf(model), 0)
+    return sumOf([...this.#resident], ({ bytes }) => bytes)
   }
 
-  #release(engine: PooledEngine): void {
+  #noteChange(engine: PooledEngine): void {
     engine.lastUse = ++this.#uses
+    if (!engine.isInUse) this.#line.leave(engine)
     this.#wake()
   }
 
   /** Has loads that wait for room look for it again. */
   #wake(): void {
-    this.#released.resolve()
-    this.#released = Promise.withResolvers()
+    this.#changed.resolve()
+    this.#changed = Promise.withResolvers()
     this.#options.onChange()
   }
 }
 
-function bytesOf(model: PoolModel): number {
-  return model.memoryBytes ?? 0
-}
-
 export function gib(bytes: number): string {
   return `${(bytes / 2 ** 30).toFixed(2)} GiB`
-}
-
-/** Rejects when the signal fires. */
-function aborted(signal: AbortSignal): Promise<never> {
-  return new Promise((_, reject) => signal.addEventListener('abort', () => reject(signal.reason), { once: true }))
 }

@@ -2,6 +2,7 @@ import { sumOf } from '../../lib/sum.ts'
 import { cannotEmbed, cannotRead } from '../contract/cannot-read.ts'
 import type { CountOptions, Engine } from '../contract/engine.ts'
 import type { Embedding, Generation, Measurement, PromptUsage, Reading } from '../contract/generation.ts'
+import type { Hold } from '../contract/hold.ts'
 import type { PromptPart } from '../contract/parts.ts'
 import type { EmbedWork, ReadWork, Work } from '../contract/work.ts'
 import type { WorkSize, WorkTracer } from '../contract/work-trace.ts'
@@ -33,7 +34,7 @@ export interface MeteredEngineOptions {
  */
 export class MeteredEngine implements Engine {
   readonly #engine: Engine
-  readonly #release: () => void
+  readonly #hold: Hold | undefined
   readonly #tracer: WorkTracer | undefined
   readonly #terms: WorkTerms
   readonly #onAdmitted: () => void
@@ -46,7 +47,7 @@ export class MeteredEngine implements Engine {
     this.#onAdmitted = onAdmitted
     this.#engine = engine
     this.#tracer = tracer
-    this.#release = engine.hold?.() ?? (() => {})
+    this.#hold = engine.hold?.()
   }
 
   /** The counts so far. Tokens are counted when they are computed, even if the client has left. */
@@ -72,6 +73,11 @@ export class MeteredEngine implements Engine {
 
   get info() {
     return this.#engine.info
+  }
+
+  get #asker(): Pick<Work, 'priority' | 'hold'> {
+    const { priority } = this.#terms
+    return { hold: this.#hold, ...(priority && { priority }) }
   }
 
   get state() {
@@ -101,12 +107,12 @@ export class MeteredEngine implements Engine {
   }
 
   countTokens(parts: readonly PromptPart[], options: CountOptions): Promise<number> {
-    return this.#engine.countTokens(parts, options)
+    return this.#engine.countTokens(parts, { ...options, ...this.#asker })
   }
 
   /** Costs nothing, so it is not counted. */
   measure(work: Work, signal: AbortSignal): Promise<Measurement> {
-    return this.#engine.measure(work, signal)
+    return this.#engine.measure({ ...work, ...this.#asker }, signal)
   }
 
   async #admitted<Asked extends Work | ReadWork | EmbedWork, Admitted extends Generation | Reading | Embedding>(
@@ -115,7 +121,7 @@ export class MeteredEngine implements Engine {
     counted: Admitted[],
     submit: (work: Asked) => Promise<Admitted>,
   ): Promise<Admitted> {
-    const work = { ...asked, ...this.#terms }
+    const work = { ...asked, ...this.#terms, hold: this.#hold }
     const trace = this.#tracer?.begin(size)
     try {
       const admitted = await submit(trace === undefined ? work : { ...work, trace })
@@ -131,6 +137,6 @@ export class MeteredEngine implements Engine {
 
   /** Lets go of the engine, which serves other requests too. */
   async close(): Promise<void> {
-    this.#release()
+    this.#hold?.release()
   }
 }

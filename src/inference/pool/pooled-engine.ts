@@ -2,7 +2,9 @@ import { invalidRequest, modelOverloaded, tryAgainIn, wholeSeconds } from '../..
 import { cannotEmbed, cannotRead } from '../contract/cannot-read.ts'
 import type { CountOptions, Engine, EngineState, ModelInfo, Numerics } from '../contract/engine.ts'
 import type { Embedding, Generation, Measurement, Reading } from '../contract/generation.ts'
+import type { Hold } from '../contract/hold.ts'
 import type { PromptPart } from '../contract/parts.ts'
+import type { Priority } from '../contract/priority.ts'
 import type { EngineStats } from '../contract/stats.ts'
 import type { EmbedWork, ReadWork, Work } from '../contract/work.ts'
 import type { WorkTrace } from '../contract/work-trace.ts'
@@ -29,9 +31,12 @@ export interface PoolSide {
   readonly meter: PoolMeter
   /** Resolves with null when the engine is no longer wanted. */
   load(signal: AbortSignal): Promise<Engine | null>
-  /** Called when the engine is no longer in use and may be unloaded. */
-  released(): void
+  /** Called when the engine is no longer in use and may be unloaded, may give way again, or now wants others to. */
+  changed(): void
 }
+
+/** Who asks something of the engine. */
+type Asker = Pick<Work, 'hold' | 'priority'>
 
 /** A work that has the engine. */
 interface Run {
@@ -46,6 +51,10 @@ const RETRY_SECONDS = 5
 /** Pause after a failed load, in ms; doubled after each further failure. */
 const FIRST_PAUSE_MS = 1_000
 const LONGEST_PAUSE_MS = 60_000
+/** An engine that gave way in vain is not asked again for this many times as long: it loses a quarter of its time at most. */
+const VAIN_FACTOR = 3
+/** An engine in constant use may be idle for this long, in ms, between the requests of a client who asks again at once. */
+const PAUSE_MS = 1_000
 
 /**
  * An engine that is loaded on demand and may be unloaded when idle. It always accepts work, but may be slow to start.
@@ -63,15 +72,25 @@ export class PooledEngine implements Engine {
   #info: ModelInfo | null
   #numerics: Numerics | null = null
   #loading: Promise<void> | null = null
-  /** Works in progress, and works that wait for the engine. */
-  #users = 0
+  /** Works in progress, works that wait for the engine, and requests of which it has taken a work. */
+  readonly #users = new Set<object>()
   /** Requests that may still give it work. */
-  #holds = 0
+  readonly #holds = new Set<Hold>()
+  /** Works that wait for the engine to load, or until it takes works again. When it does, they all have it at once. */
+  readonly #waiting = new Map<object, Priority | undefined>()
+  /** Resolves when the engine takes works again; null while it does. */
+  #gate: (PromiseWithResolvers<void> & { readonly since: number }) | null = null
+  /** Users that went on when it last gave way in vain. */
+  readonly #kept = new Set<object>()
+  #staysUntil = 0
+  /** When it was last in use, by `performance.now()`. */
+  #usedAt = Number.NEGATIVE_INFINITY
+  /** When its turn for memory last came or was given up; infinite while it is still to come. By `performance.now()`. */
+  #turnAt = 0
   /** Whether the model is served no more, under no other engine either. */
   #isRemoved = false
   /** Resolves when no request uses or holds the engine; null while the engine is open to requests. */
   #unused: PromiseWithResolvers<void> | null = null
-  #waiting = 0
   #failures = 0
   /** Time of the next permitted load attempt, by `performance.now()`. */
   #retryAt = 0
@@ -99,18 +118,71 @@ export class PooledEngine implements Engine {
     return this.#loading === null ? 'unloaded' : 'starting'
   }
 
+  /** Bytes of memory that it takes when it is loaded, by estimate. */
+  get bytes(): number {
+    return this.model.memoryBytes ?? 0
+  }
+
   /** Loaded, and not in use. */
   get isIdle(): boolean {
-    return this.#engine !== null && this.#users === 0
+    return this.#engine !== null && this.#users.size === (this.#gate === null ? 0 : this.#waiting.size)
   }
 
   get isInUse(): boolean {
-    return this.#users > 0
+    return this.#users.size > 0
   }
 
-  /** Requests that wait for the engine to load. */
+  /** Requests that wait for the engine to load, or for its turn. */
   get waiting(): number {
-    return this.#waiting
+    return this.#waiting.size
+  }
+
+  /**
+   * Whether engines in use are to give way to it. Background work gets only memory that is idle, and a model that could not be
+   * loaded does too: others would be unloaded in vain.
+   */
+  get wantsTurn(): boolean {
+    return this.#failures === 0 && [...this.#waiting.values()].some((priority) => priority !== 'background')
+  }
+
+  /** Not after it has given way in vain, until the requests that kept it have ended. */
+  get mayGiveWay(): boolean {
+    return this.#kept.size === 0
+  }
+
+  /** Until when it is not asked to give way, by `performance.now()`; sooner where its clients have left. */
+  get staysUntil(): number {
+    return this.isIdle ? Math.min(this.#staysUntil, this.#usedAt + PAUSE_MS) : this.#staysUntil
+  }
+
+  stayFor(ms: number): void {
+    this.#staysUntil = Math.max(this.#staysUntil, performance.now() + ms)
+  }
+
+  /** Whether it takes no new requests, so that it can be unloaded. */
+  get givesWay(): boolean {
+    return this.#gate !== null
+  }
+
+  /** From now on, new requests wait. */
+  giveWay(): void {
+    this.#gate ??= { ...Promise.withResolvers<void>(), since: performance.now() }
+    this.expectTurn(true)
+  }
+
+  /** Takes requests again, those first that wait. */
+  stay(): void {
+    if (this.#gate === null) return
+    this.stayFor(VAIN_FACTOR * (performance.now() - this.#gate.since))
+    for (const user of this.#users) if (!this.#waiting.has(user)) this.#kept.add(user)
+    if (this.#engine !== null) this.#waiting.clear()
+    this.#openGate()
+  }
+
+  /** While its turn for memory is to come, requests wait for it as long as they may take. */
+  expectTurn(isComing: boolean): void {
+    if (isComing) this.#turnAt = Number.POSITIVE_INFINITY
+    else if (this.#turnAt === Number.POSITIVE_INFINITY) this.#turnAt = performance.now()
   }
 
   /** Tokens generated per second, over the last few seconds. */
@@ -120,47 +192,49 @@ export class PooledEngine implements Engine {
 
   /** Loads the engine, without a time limit. @throws Error that says why it cannot be loaded. */
   async preload(): Promise<void> {
-    this.#users++
+    const user = {}
+    this.#users.add(user)
     this.hasClients = true
     try {
       while (this.#engine === null) await this.#load()
     } finally {
-      this.#release()
+      this.#leave(user)
     }
   }
 
-  generate(work: Work, signal: AbortSignal): Promise<Generation> {
+  generate({ hold, ...work }: Work, signal: AbortSignal): Promise<Generation> {
     const onTokens = (tokens: number, now: number) => this.#generated.add(tokens, now)
     const note = noteEvents(work, this.model.name, this.#pool.meter, onTokens)
-    return this.#begin(work, signal, async (engine, run) => {
+    return this.#begin({ ...work, hold }, signal, async (engine, run) => {
       const generation = await engine.generate(work, signal)
       run.computedTokens = generation.computedTokens
       return { ...generation, events: this.#watch(generation.events, run, note) }
     })
   }
 
-  read(work: ReadWork, signal: AbortSignal): Promise<Reading> {
-    return this.#begin(work, signal, async (engine, run) => {
+  read({ hold, ...work }: ReadWork, signal: AbortSignal): Promise<Reading> {
+    return this.#begin({ ...work, hold }, signal, async (engine, run) => {
       if (engine.read === undefined) throw cannotRead()
       const reading = await engine.read(work, signal)
       return { ...reading, answers: this.#watch(reading.answers, run, noteAnswers(work)) }
     })
   }
 
-  embed(work: EmbedWork, signal: AbortSignal): Promise<Embedding> {
-    return this.#begin(work, signal, async (engine, run) => {
+  embed({ hold, ...work }: EmbedWork, signal: AbortSignal): Promise<Embedding> {
+    return this.#begin({ ...work, hold }, signal, async (engine, run) => {
       if (engine.embed === undefined) throw cannotEmbed()
       const embedding = await engine.embed(work, signal)
       return { ...embedding, vectors: this.#watch(embedding.vectors, run, noteVectors(work)) }
     })
   }
 
-  countTokens(parts: readonly PromptPart[], options: CountOptions): Promise<number> {
-    return this.#use(options.signal, (engine) => engine.countTokens(parts, options))
+  countTokens(parts: readonly PromptPart[], { hold, priority, ...options }: CountOptions): Promise<number> {
+    return this.#use({ hold, priority }, options.signal, (engine) => engine.countTokens(parts, options))
   }
 
-  measure(work: Work, signal: AbortSignal): Promise<Measurement> {
-    return this.#use(signal, (engine) => engine.measure(work, signal))
+  measure({ hold, ...work }: Work, signal: AbortSignal): Promise<Measurement> {
+    const { priority } = work
+    return this.#use({ hold, priority }, signal, (engine) => engine.measure(work, signal))
   }
 
   async stats(): Promise<EngineStats> {
@@ -175,18 +249,20 @@ export class PooledEngine implements Engine {
     this.#numerics = this.numerics
     this.#engine = null
     this.hasClients = false
+    this.#openGate()
+    this.#kept.clear()
+    this.#staysUntil = 0
     await engine?.close()
   }
 
-  hold(): () => void {
-    this.#holds++
-    let held = true
-    return () => {
-      if (!held) return
-      held = false
-      this.#holds--
-      this.#noteUse()
+  hold(): Hold {
+    const hold: Hold = {
+      release: () => {
+        if (this.#holds.delete(hold)) this.#leave(hold)
+      },
     }
+    this.#holds.add(hold)
+    return hold
   }
 
   /**
@@ -208,42 +284,46 @@ export class PooledEngine implements Engine {
   }
 
   /** Waits for the engine for as long as the pool allows. Every acquired engine must be released. */
-  async #acquire(signal: AbortSignal): Promise<Engine> {
-    this.#users++
+  async #acquire(user: object, asker: Asker, signal: AbortSignal): Promise<Engine> {
+    this.#users.add(user)
     try {
-      if (this.#engine === null) await this.#awaitLoad(signal)
+      if (!this.#isOpenTo(asker)) await this.#awaitTurn(user, asker, signal)
       this.#closing.signal.throwIfAborted()
       return this.#engine!
     } catch (error) {
-      this.#release()
+      this.#leave(user)
       throw error
     }
   }
 
-  async #use<Result>(signal: AbortSignal, ask: (engine: Engine) => Promise<Result>): Promise<Result> {
-    const engine = await this.#acquire(signal)
+  #isOpenTo({ hold }: Asker): boolean {
+    return this.#engine !== null && (this.#gate === null || (hold !== undefined && this.#users.has(hold)))
+  }
+
+  async #use<Result>(asker: Asker, signal: AbortSignal, ask: (engine: Engine) => Promise<Result>): Promise<Result> {
+    const user = {}
+    const engine = await this.#acquire(user, asker, signal)
     try {
       return await ask(engine)
     } finally {
-      this.#release()
+      this.#leave(user)
     }
   }
 
   /** Gives the engine a work. The work's events may never be read, so the signal releases the engine too. */
   async #begin<Begun>(
-    { priority, trace }: Pick<Work, 'priority' | 'trace'>,
+    { hold, priority, trace }: Asker & Pick<Work, 'trace'>,
     signal: AbortSignal,
     begin: (engine: Engine, run: Run) => Promise<Begun>,
   ): Promise<Begun> {
     signal.throwIfAborted()
+    const user = {}
+    const engine = await this.#acquire(user, { hold, priority }, signal)
     this.hasClients ||= priority !== 'background'
-    const engine = await this.#acquire(signal)
-    let released = false
+    if (hold !== undefined && this.#holds.has(hold)) this.#users.add(hold)
     const release = () => {
-      if (released) return
-      released = true
       signal.removeEventListener('abort', abandon)
-      this.#release()
+      this.#leave(user)
     }
     const run: Run = { trace, signal, release, computedTokens: () => 0 }
     const abandon = () => {
@@ -252,6 +332,8 @@ export class PooledEngine implements Engine {
     }
     signal.addEventListener('abort', abandon)
     try {
+      // It may have fired just as the turn came.
+      signal.throwIfAborted()
       return await begin(engine, run)
     } catch (error) {
       release()
@@ -259,22 +341,38 @@ export class PooledEngine implements Engine {
     }
   }
 
-  async #awaitLoad(signal: AbortSignal): Promise<void> {
-    if (this.#waiting >= this.#pool.maxWaiting) throw notLoadedYet()
-    this.#waiting++
+  async #awaitTurn(user: object, asker: Asker, signal: AbortSignal): Promise<void> {
+    if (this.#waiting.size >= this.#pool.maxWaiting) throw notLoadedYet()
+    this.#setWaiting(() => this.#waiting.set(user, asker.priority))
     const stopped = AbortSignal.any([signal, this.#closing.signal])
     const late = Promise.withResolvers<never>()
     const leave = () => late.reject(stopped.reason)
-    const timer = setTimeout(() => late.reject(notLoadedYet()), this.#pool.loadWaitMs)
+    const cameAt = performance.now()
+    let timer: NodeJS.Timeout | undefined
+    const look = () => {
+      const now = performance.now()
+      const left = Math.max(cameAt, Math.min(this.#turnAt, now)) + this.#pool.loadWaitMs - now
+      if (left > 0) timer = setTimeout(look, left)
+      else late.reject(notLoadedYet())
+    }
+    look()
     stopped.addEventListener('abort', leave)
     try {
       stopped.throwIfAborted()
-      while (this.#engine === null) await Promise.race([this.#tryLoad(), late.promise])
+      while (this.#waiting.has(user)) {
+        await Promise.race([this.#engine === null ? this.#tryLoad() : this.#gate!.promise, late.promise])
+      }
     } finally {
-      this.#waiting--
+      this.#setWaiting(() => this.#waiting.delete(user))
       clearTimeout(timer)
       stopped.removeEventListener('abort', leave)
     }
+  }
+
+  #setWaiting(change: () => void): void {
+    const { wantsTurn } = this
+    change()
+    if (this.wantsTurn !== wantsTurn) this.#pool.changed()
   }
 
   /** Makes one attempt for all waiting requests. @throws ApiError 503 without the cause, which is only logged. */
@@ -305,23 +403,35 @@ export class PooledEngine implements Engine {
       if (this.#closing.signal.aborted) await engine?.close()
       else if (engine !== null) {
         this.#engine = engine
+        this.#waiting.clear()
         this.#info = engine.info
         this.#numerics = null
       }
-      if (this.#users === 0) this.#pool.released()
+      if (!this.isInUse) this.#pool.changed()
     } catch (error) {
       this.#retryAt = performance.now() + Math.min(LONGEST_PAUSE_MS, FIRST_PAUSE_MS * 2 ** this.#failures++)
       throw error
     }
   }
 
-  #release(): void {
-    if (--this.#users === 0) this.#pool.released()
+  /** Further calls for the same user change nothing. */
+  #leave(user: object): void {
+    if (this.#users.delete(user)) {
+      this.#usedAt = performance.now()
+      const wasLastKept = this.#kept.delete(user) && this.#kept.size === 0
+      if (wasLastKept || this.isIdle || !this.isInUse) this.#pool.changed()
+    }
     this.#noteUse()
   }
 
   #noteUse(): void {
-    if (this.#users === 0 && this.#holds === 0) this.#unused?.resolve()
+    if (!this.isInUse && this.#holds.size === 0) this.#unused?.resolve()
+  }
+
+  #openGate(): void {
+    this.#gate?.resolve()
+    this.#gate = null
+    this.expectTurn(false)
   }
 
   /**

@@ -115,6 +115,8 @@ export async function meter(
     finish: (reason, pages) => {
       identify()
       record(200, reason, pages)
+      // A client that is slow to read its response keeps no model in memory.
+      engine.close()
     },
   }
 }
