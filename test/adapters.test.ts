@@ -73,7 +73,11 @@ beforeAll(async () => {
   await writeShipped()
   server = await startTestServer({
     startEngine,
-    environment: { LOOKOUT_MODELS: folder, LOOKOUT_COMPATIBILITY: 'openai' },
+    environment: {
+      LOOKOUT_MODEL_CARD: join(folder, 'base', 'card.json'),
+      LOOKOUT_MODELS: folder,
+      LOOKOUT_COMPATIBILITY: 'openai',
+    },
   })
 })
 afterAll(async () => {

@@ -1,9 +1,11 @@
-import { execFile } from 'node:child_process'
 import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { afterAll, expect, test } from 'vitest'
-import { bareEnvironment } from './support/command-line.ts'
+import { add } from '../src/commands/models/add.ts'
+import { card as cardCommand } from '../src/commands/models/card.ts'
+import { models as modelsCommand } from '../src/commands/models/models.ts'
+import { type Outcome, outcomeHere, outcomeOf, startLookout } from './support/command-line.ts'
 import { CARD } from './support/local-engine.ts'
 import { writeHeader } from './support/model-header.ts'
 import { ModelStore } from './support/model-store.ts'
@@ -11,19 +13,13 @@ import { ModelStore } from './support/model-store.ts'
 const directory = await mkdtemp(join(tmpdir(), 'lookout-card-'))
 afterAll(() => rm(directory, { recursive: true }))
 
-interface Outcome {
-  readonly code: number
-  readonly stdout: string
-  readonly stderr: string
-}
+const COMMANDS = { add, card: cardCommand, models: modelsCommand } as const
 
-function lookout(args: readonly string[], environment: Record<string, string> = {}): Promise<Outcome> {
-  const env = { ...bareEnvironment(), ...environment }
-  return new Promise((resolve) => {
-    execFile(process.execPath, ['src/main.ts', ...args], { env }, (error, stdout, stderr) => {
-      resolve({ code: error === null ? 0 : Number(error.code), stdout, stderr })
-    })
-  })
+function lookout(
+  [name, ...args]: readonly [keyof typeof COMMANDS, ...string[]],
+  environment: Record<string, string> = {},
+): Promise<Outcome> {
+  return outcomeHere(COMMANDS[name], args, environment)
 }
 
 const MODEL = {
@@ -39,8 +35,8 @@ const ENCODER = { 'clip.has_vision_encoder': true, 'clip.vision.projection_dim':
 test('card show: a table of a model in the settings, by id or alias', async () => {
   const environment = { LOOKOUT_ALIASES: 'gpt-4o=service-mk1' }
   const [byId, byAlias] = await Promise.all([
-    lookout(['card', 'show', 'service-mk1.5'], environment),
-    lookout(['card', 'show', 'gpt-4o', '--json'], environment),
+    outcomeOf(startLookout(['card', 'show', 'service-mk1.5'], environment)),
+    outcomeOf(startLookout(['card', 'show', 'gpt-4o', '--json'], environment)),
   ])
   expect(byId).toMatchObject({ code: 0, stderr: '' })
   const lines = byId.stdout.split('\n').map((line) => line.split(/ {2,}/))
@@ -159,7 +155,7 @@ test.each<[string, object, RegExp]>([
   }
 })
 
-test.each([
+test.each<[['card', ...string[]], RegExp]>([
   [['card'], /expected card show/],
   [['card', 'show'], /MODEL is missing/],
   [
@@ -181,10 +177,11 @@ test('models and card show say of a stored model that ended its reader what is w
   await store.putHeader('good', values)
   const template = `{% set ns = namespace(a=[0]) %}{% for i in range(64) %}{% set ns.a = ns.a + ns.a %}{% endfor %}{{ messages }}`
   await store.putHeader('hostile', { ...values, 'tokenizer.chat_template': template })
-  const environment = { LOOKOUT_DATA_DIR: data }
+  // Each in a process of its own, which knows only what is kept.
+  const run = (args: readonly string[]) => outcomeOf(startLookout(args, { LOOKOUT_DATA_DIR: data }))
   const problem =
     /hostile.card\.json: engine\.chatTemplate: the chat template cannot be used: it (needs|takes) more than/
-  const json = await lookout(['models', '--json'], environment)
+  const json = await run(['models', '--json'])
   expect(json.code).toBe(0)
   const models: { ids: string[]; problem: string | null }[] = JSON.parse(json.stdout)
   expect(models.map(({ ids }) => ids[0])).toEqual(['service-mk1.5', 'good', 'hostile'])
@@ -192,10 +189,10 @@ test('models and card show say of a stored model that ended its reader what is w
   // It is not read again.
   const again =
     /hostile.card\.json: reading its files ended a process at 2.*It is read again when one of its files changes/
-  const table = await lookout(['models'], environment)
+  const table = await run(['models'])
   expect(table).toMatchObject({ code: 0, stderr: expect.stringMatching(again) })
   expect(table.stdout).toMatch(/^hostile .* not served /m)
-  expect(await lookout(['card', 'show', 'hostile'], environment)).toMatchObject({
+  expect(await run(['card', 'show', 'hostile'])).toMatchObject({
     code: 1,
     stderr: expect.stringMatching(again),
   })

@@ -3,7 +3,7 @@ import { chmod, cp, mkdir, mkdtemp, readdir, readFile, rm, stat, writeFile } fro
 import { tmpdir } from 'node:os'
 import { basename, dirname, join } from 'node:path'
 import { crc32, deflateRawSync } from 'node:zlib'
-import { afterEach, beforeEach, describe, expect, test } from 'vitest'
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test, vi } from 'vitest'
 import { checkMachineCode, machineCode, makeDriverStub } from '../scripts/cuda-package.ts'
 import {
   CUDA,
@@ -171,18 +171,30 @@ describe.runIf(backend !== undefined && kernels !== null)('set-up with the packa
     expect(found()).toBeNull()
   })
 
-  /** Puts a library into the cache, as if set-up had compiled it, that ends the process with a message. */
+  /** Ends the process that loads it, with the message that its environment has. */
+  const SAYS = `#include <cstdio>
+#include <cstdlib>
+__attribute__((constructor)) static void f() {
+  fputs(getenv("LOOKOUT_TEST_SAYS"), stderr);
+  fputc('\\n', stderr);
+  __builtin_trap();
+}
+`
+  let saying: string
+  beforeAll(async () => {
+    saying = await mkdtemp(join(tmpdir(), 'lookout says '))
+    await writeFile(join(saying, 'says.cpp'), SAYS)
+    const [command, ...args] = await findCompiler()
+    await run(command!, [...args, '-shared', '-fPIC', join(saying, 'says.cpp'), '-o', join(saying, 'libggml-cuda.so')])
+  })
+  afterAll(() => rm(saying, { recursive: true, force: true }))
+
+  /** Puts that library into the cache, as if set-up had compiled it. */
   async function compiledThatSays(message: string): Promise<string> {
+    vi.stubEnv('LOOKOUT_TEST_SAYS', message)
     const product = join(folder, 'product')
     await mkdir(product)
-    const source = join(folder, 'says.cpp')
-    const text = JSON.stringify(`${message}\n`)
-    await writeFile(
-      source,
-      `#include <cstdio>\n__attribute__((constructor)) static void f() { fputs(${text}, stderr); __builtin_trap(); }\n`,
-    )
-    const [command, ...args] = await findCompiler()
-    await run(command!, [...args, '-shared', '-fPIC', source, '-o', join(product, 'libggml-cuda.so')])
+    await cp(join(saying, 'libggml-cuda.so'), join(product, 'libggml-cuda.so'))
     return publish(backend!, product, compiledDirectory(backend!, platform, { LOOKOUT_CACHE_DIR: cache })!)
   }
 

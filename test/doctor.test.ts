@@ -1,13 +1,17 @@
-import { copyFile, mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { doctor as command } from '../src/commands/models/doctor.ts'
 import { LocalEngine } from '../src/inference/local/host/local-engine.ts'
 import { loadCard, type ModelCard, type ServedId } from '../src/models/card.ts'
-import { outcomeOf, startLookout } from './support/command-line.ts'
+import { outcomeHere, outcomeOf, startLookout } from './support/command-line.ts'
 import { findingsOf, textOf, verdictsOf } from './support/examination.ts'
+import { writeGguf } from './support/gguf-writer.ts'
 import { CARD } from './support/local-engine.ts'
 import { shippedCard, writeRandomModel } from './support/random-weights.ts'
+import { tinyBert } from './support/tiny-models/embedding.ts'
+import { qwen3Vl } from './support/tiny-models/qwen.ts'
 
 /** `lookout doctor`, with random weights, and cards that promise too much. */
 let folder: string
@@ -17,14 +21,15 @@ beforeAll(async () => {
 afterAll(() => rm(folder, { recursive: true, force: true }))
 
 describe('the command', () => {
-  const doctor = (...args: readonly string[]) =>
-    outcomeOf(startLookout(['doctor', ...args], { LOOKOUT_DATA_DIR: folder }))
+  const doctor = (...args: readonly string[]) => outcomeHere(command, args, { LOOKOUT_DATA_DIR: folder })
 
   test('calls random weights noise, as a table', async () => {
     const card = await shippedCard()
     const served = { ...card.serves[0]!, reasoning: false }
     await writeRandomModel(folder, { ...card, serves: [served] }, 7)
-    const { code, stdout } = await doctor(folder, '--images', '6')
+    const { code, stdout } = await outcomeOf(
+      startLookout(['doctor', folder, '--images', '6'], { LOOKOUT_DATA_DIR: folder }),
+    )
     expect(code).toBe(1)
     const rows = stdout.split('\n').map((line) => line.split(/ {2,}/))
     const verdictOf = (check: string) => rows.find(([first]) => first === check)?.[1]
@@ -41,12 +46,11 @@ describe('the command', () => {
   })
 
   test('a sandbox that is turned off is a warning', async () => {
-    const { stdout } = await outcomeOf(
-      startLookout(['doctor', '--images', '6', '--json'], {
-        LOOKOUT_DATA_DIR: folder,
-        LOOKOUT_DECODER_SANDBOX: 'off',
-      }),
-    )
+    // Little is asked of a model of embeddings.
+    const model = join(folder, 'bert.gguf')
+    await writeGguf(model, tinyBert('mean'))
+    const settings = { LOOKOUT_DATA_DIR: folder, LOOKOUT_DECODER_SANDBOX: 'off' }
+    const { stdout } = await outcomeHere(command, [model, '--json'], settings)
     const { findings } = JSON.parse(stdout) as { findings: { check: string; verdict: string }[] }
     expect(findings).toContainEqual(expect.objectContaining({ check: 'sandbox', verdict: 'warning' }))
   })
@@ -74,7 +78,7 @@ describe('the command', () => {
       ['its card says that it is for text', { serves: [{ modalities: ['text'] }] }, null],
     ])('where %s', async (_what, written, message) => {
       const own = await mkdtemp(join(folder, 'blind-'))
-      await copyFile('models/lookout-nano/model-f16.gguf', join(own, 'language.gguf'))
+      await writeGguf(join(own, 'language.gguf'), qwen3Vl.language())
       const { engine = {}, ...card } = (written ?? {}) as { engine?: object }
       const file = join(own, 'card.json')
       await writeFile(file, JSON.stringify({ ...card, engine: { model: 'language.gguf', ...engine } }))

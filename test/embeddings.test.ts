@@ -17,6 +17,7 @@ import { ScriptedServer } from './support/openai/scripted-server.ts'
 import { errorOf, jsonOf, KEY, startTestServer, type TestServer } from './support/server.ts'
 import { POOLING, tinyBert, tinyQwen3, WIDTH } from './support/tiny-models/embedding.ts'
 import { plainBert, plainScore } from './support/tiny-models/plain-bert.ts'
+import { qwen3Vl } from './support/tiny-models/qwen.ts'
 
 interface List {
   readonly data: readonly { readonly index: number; readonly embedding: readonly number[] }[]
@@ -53,10 +54,16 @@ beforeAll(async () => {
   await write('bert-unsaid', tinyBert(), { embedding: { pooling: 'cls', leastDimensions: 16 } })
   await write('qwen3-last', tinyQwen3('last'), { engine: { model: 'model.gguf', contextTokens: 1024 } })
   await write('qwen3-rank', tinyQwen3('rank'))
+  await write('writes', qwen3Vl.language())
   accounts = await TestAccounts.open()
   server = await startTestServer({
     startEngine,
-    environment: { LOOKOUT_MODELS: `${folder},models/lookout-nano`, LOOKOUT_OLLAMA: 'on', LOOKOUT_BATCH_LINES: '4' },
+    environment: {
+      LOOKOUT_MODEL_CARD: join(folder, 'writes', 'card.json'),
+      LOOKOUT_MODELS: folder,
+      LOOKOUT_OLLAMA: 'on',
+      LOOKOUT_BATCH_LINES: '4',
+    },
   })
   client = new OpenAI({ baseURL: `${server.url}/v1`, apiKey: KEY, maxRetries: 0 })
 })
@@ -253,7 +260,7 @@ test.each([
   ['dimensions', /from 16 to 64/, { input: 'x', model: 'bert-unsaid', dimensions: 15 }],
   ['dimensions', /from 16 to 64/, { input: 'x', model: 'bert-unsaid', dimensions: 65 }],
   ['model', /rates documents and makes no embeddings/, { input: 'x', model: 'bert-rank' }],
-  ['model', /writes text and makes no embeddings/, { input: 'x', model: 'service-mk1.5' }],
+  ['model', /writes text and makes no embeddings/, { input: 'x', model: 'writes' }],
 ])('rejects %s: %s', async (param, message, body) => {
   const response = await server.post('/v1/embeddings', { model: 'bert-mean', ...body })
   expect(response.status).toBe(400)
@@ -265,7 +272,7 @@ test.each([
 test.each([
   ['documents[1]', /length is 256 tokens/, { model: 'bert-rank', documents: ['x', LONG] }],
   ['model', /makes embeddings and makes no scores/, { model: 'bert-mean', documents: ['x'] }],
-  ['model', /writes text and makes no scores/, { model: 'service-mk1.5', documents: ['x'] }],
+  ['model', /writes text and makes no scores/, { model: 'writes', documents: ['x'] }],
   ['documents', /./, { model: 'bert-rank', documents: [] }],
   ['top_n', /./, { model: 'bert-rank', documents: ['x'], top_n: 0 }],
   ['max_tokens_per_doc', /at least 1/, { model: 'bert-rank', documents: ['x'], max_tokens_per_doc: 0 }],
@@ -307,7 +314,7 @@ test('models say what they do', async () => {
       max_output_tokens: 0,
     })
   }
-  expect(of('service-mk1.5')!.capabilities).not.toContain('embeddings')
+  expect(of('writes')!.capabilities).not.toContain('embeddings')
 })
 
 test('requests count in the ledger, by their tokens', async () => {
@@ -490,7 +497,8 @@ describe('on OpenAI-compatible servers, as vLLM has them', () => {
     await write('scripted', behind.url, 'm', {})
     await write('scripted-rank', behind.url, 'm', { capabilities: ['rerank'] })
     await write('leaving', behind.url, 'm', {})
-    front = await startTestServer({ startEngine, environment: { LOOKOUT_MODELS: cards } })
+    const environment = { LOOKOUT_MODEL_CARD: join(cards, 'front-mean', 'card.json'), LOOKOUT_MODELS: cards }
+    front = await startTestServer({ startEngine, environment })
   })
   afterAll(async () => {
     delete process.env[KEY_ENV]

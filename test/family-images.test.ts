@@ -3,11 +3,12 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import sharp from 'sharp'
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest'
+import { calibrate } from '../src/commands/calibrate.ts'
 import { readConfig } from '../src/config/config.ts'
 import { MeasuredPrompt } from '../src/conversation/prompt/token-budget.ts'
 import type { ServedModel } from '../src/inference/catalog/registry.ts'
 import type { ImagePart } from '../src/inference/contract/parts.ts'
-import { LocalEngine } from '../src/inference/local/host/local-engine.ts'
+import type { LocalStats } from '../src/inference/contract/stats.ts'
 import { loadNativeLibraries, type NativeLibraries } from '../src/inference/local/native/libraries.ts'
 import { Model } from '../src/inference/local/native/model.ts'
 import { locateNativeLibraries } from '../src/inference/local/native/native-paths.ts'
@@ -16,7 +17,7 @@ import type { Size } from '../src/media/pixels.ts'
 import { targetSize } from '../src/media/resize.ts'
 import { type LocalModelCard, loadLocalCard } from '../src/models/card.ts'
 import { Service } from '../src/service.ts'
-import { outcomeOf, startLookout } from './support/command-line.ts'
+import { outcomeHere } from './support/command-line.ts'
 import { int32s } from './support/gguf-writer.ts'
 import { picture } from './support/local-engine.ts'
 import { jsonOf, startTestServer } from './support/server.ts'
@@ -24,7 +25,7 @@ import { writeDerivedModel } from './support/tiny-models/derived.ts'
 import { OTHER_MODELS } from './support/tiny-models/other-encoders.ts'
 import { PlainLoop } from './support/tiny-models/plain-loop.ts'
 import { promptsOf } from './support/tiny-models/prompts.ts'
-import { answers, branch, REUSE_CELLS, REUSES } from './support/tiny-models/reuse.ts'
+import { answers, branch, REUSES } from './support/tiny-models/reuse.ts'
 import type { TinyModel } from './support/tiny-models/tiny-model.ts'
 import { TINY_MODELS } from './support/tiny-models/tiny-models.ts'
 
@@ -128,8 +129,16 @@ async function ask<Body>(path: string, body: object): Promise<Body> {
   return answer as Body
 }
 
-/** An image of many colours. */
-async function urlOf({ width, height }: Size): Promise<string> {
+const urls = new Map<Size, string>()
+
+/** An image of many colours. A large one takes longer to make than a model to answer. */
+async function urlOf(size: Size): Promise<string> {
+  const url = urls.get(size) ?? (await newUrlOf(size))
+  urls.set(size, url)
+  return url
+}
+
+async function newUrlOf({ width, height }: Size): Promise<string> {
   const small = Buffer.from(picture(16, 16, 3).image.data)
   const png = await sharp(small, { raw: { width: 16, height: 16, channels: 3 } })
     .resize(width, height, { fit: 'fill' })
@@ -149,24 +158,37 @@ function chat(model: string, ...content: object[]): Promise<Answer> {
   return ask<Answer>('/v1/chat/completions', { model, messages, temperature: 0, max_completion_tokens: 8 })
 }
 
-/** What libmtmd makes of an image that is handed to it. It has its own limits, unless images are no tiles. */
+const opened = new Map<string, { readonly model: Model; readonly projector: Projector }>()
+afterAll(async () => {
+  for (const { model, projector } of opened.values()) {
+    await projector.close()
+    model.close()
+  }
+})
+
+/** libmtmd with a model's encoder. It has its own limits, unless images are no tiles. */
+function projectorOf(card: LocalModelCard): Projector {
+  const { directory, engine } = card
+  const known = opened.get(directory)
+  if (known !== undefined) return known.projector
+  const model = new Model(libraries.llama, join(directory, engine.model), [])
+  const image = card.image!.tiles || card.image!.enlarges ? undefined : card.image
+  const projector = new Projector(libraries.mtmd!, join(directory, engine.projector!), model, { threads: 1, image })
+  opened.set(directory, { model, projector })
+  return projector
+}
+
+/** What libmtmd makes of an image that is handed to it. */
 function withLibrary<Result>(
   card: LocalModelCard,
   part: ImagePart,
   read: (chunks: readonly TokenisedChunk[]) => Result,
 ): Result {
-  const { llama } = libraries
-  const at = (file: string) => join(card.directory, file)
-  const model = new Model(llama, at(card.engine.model), [])
-  const image = card.image!.tiles || card.image!.enlarges ? undefined : card.image
-  const projector = new Projector(libraries.mtmd!, at(card.engine.projector!), model, { threads: 1, image })
-  const chunks = projector.tokenize([part], true)
+  const chunks = projectorOf(card).tokenize([part], true)
   try {
     return read(chunks.items)
   } finally {
     chunks.close()
-    projector.close()
-    model.close()
   }
 }
 
@@ -224,20 +246,15 @@ describe.each(CASES)('$model.name', ({ model, pieces, low }) => {
 
   test('replies are those of a plain loop over libmtmd, and of an engine that has computed nothing', async () => {
     const seen = { ...model, pictures: [targetSize(ODD[0]!, card.image!), targetSize(ODD[1]!, card.image!)] as const }
-    const small = { ...card, engine: { ...card.engine, contextTokens: REUSE_CELLS, maxSequences: 8 } }
-    small.serves = small.serves.map((served) => ({ ...served, maxContextTokens: REUSE_CELLS }))
-    const engine = await LocalEngine.start(small)
-    try {
-      using loop = new PlainLoop(libraries, card)
-      for (const { name, parts } of promptsOf(seen)) {
-        const [reply] = await answers(engine, name, parts, [branch({ maxTokens: 24 })])
-        expect(reply, name).toBe(loop.reply(parts, 24))
-      }
-      for (const name of ['multilook', 'same prompt', 'next turn']) {
-        expect((await REUSES[name]!(engine, seen)).differing, name).toEqual([])
-      }
-    } finally {
-      await engine.close()
+    const { engine } = (await service.models.find(model.name))!
+    const stateful = engine as typeof engine & { stats(): Promise<LocalStats> }
+    using loop = new PlainLoop(libraries, card)
+    for (const { name, parts } of promptsOf(seen)) {
+      const [reply] = await answers(engine, name, parts, [branch({ maxTokens: 24 })])
+      expect(reply, name).toBe(loop.reply(parts, 24))
+    }
+    for (const name of ['multilook', 'same prompt', 'next turn']) {
+      expect((await REUSES[name]!(stateful, seen)).differing, name).toEqual([])
     }
   })
 })
@@ -293,6 +310,6 @@ test.each([
   const boxes = [{ mention: 'cat', box: [8, 8, 24, 24] }]
   await writeFile(list, JSON.stringify({ file: 'noise.png', categories: ['cat'], boxes }))
   const place = { LOOKOUT_URL: service.url, LOOKOUT_API_KEY: 'k' }
-  const run = await outcomeOf(startLookout(['calibrate', model, list], place))
+  const run = await outcomeHere(calibrate, [model, list], place)
   expect(run).toEqual({ code: 1, stdout: '', stderr: expect.stringMatching(problem) })
 })

@@ -18,7 +18,8 @@ let server: TestServer
 let folder: string
 let http: ChildProcess
 let httpUrl: string
-const environment = () => ({ LOOKOUT_URL: server.url, LOOKOUT_API_KEY: KEY, PATH: process.env.PATH ?? '' })
+const { PATH = '', NODE_COMPILE_CACHE = '' } = process.env
+const environment = () => ({ LOOKOUT_URL: server.url, LOOKOUT_API_KEY: KEY, PATH, NODE_COMPILE_CACHE })
 const picture = (name: string) => join(folder, name)
 
 beforeAll(async () => {
@@ -102,8 +103,13 @@ describe.each([
   ['HTTP', '2025-11-25'],
   ['HTTP', '2026-07-28'],
 ])('over %s, %s', (kind, version) => {
+  let client: Client
+  beforeAll(async () => {
+    client = await connect(kind, version)
+  })
+  afterAll(() => client?.close())
+
   test('a call that is cancelled ends in the server, and leaves no file there', async () => {
-    const client = await connect(kind, version)
     const cancelling = new AbortController()
     const call = client.callTool(look('mcp-large.png'), { signal: cancelling.signal })
     call.catch(() => {})
@@ -121,19 +127,17 @@ describe.each([
     // The same connection answers other calls.
     server.engine.script = { texts: ['grey'] }
     expect(await client.callTool(look('other.png'))).toMatchObject({ structuredContent: { answer: 'grey' } })
-    await client.close()
   })
 
   test('a client that leaves ends its calls', async () => {
-    const client = await connect(kind, version)
-    client.callTool(look('other.png')).catch(() => {})
+    const leaving = await connect(kind, version)
+    leaving.callTool(look('other.png')).catch(() => {})
     await until(() => server.engine.works.length)
-    await client.close()
+    await leaving.close()
     await until(() => server.engine.aborts.length)
   })
 
   test('a client that wants to know hears how far its call is', async () => {
-    const client = await connect(kind, version)
     const heard: Progress[] = []
     const cancelling = new AbortController()
     const options = { signal: cancelling.signal, onprogress: (progress: Progress) => void heard.push(progress) }
@@ -144,7 +148,6 @@ describe.each([
     // The next test counts its own.
     await until(() => server.engine.aborts.length)
     expect(heard[1]!.progress).toBeGreaterThan(heard[0]!.progress)
-    await client.close()
   })
 })
 
@@ -179,10 +182,6 @@ describe.each(['2025-11-25', '2026-07-28'])('the folders of a client, %s', (vers
     const { resources } = await client.listResources()
     expect(resources.map(({ uri }) => uri)).toContain(pathToFileURL(picture('offered/grey.png')).href)
     await client.close()
-    const without = await connect('stdio', version, { root: '' })
-    expect(await without.listResources()).toMatchObject({ resources: [] })
-    expect((await without.callTool({ name: 'list', arguments: {} })) as Called).toMatchObject({ isError: true })
-    await without.close()
   })
 
   test('are not asked for where the command names some, or over HTTP', async () => {
@@ -200,6 +199,8 @@ describe.each(['2025-11-25', '2026-07-28'])('the folders of a client, %s', (vers
       expect(await problem(client, 'grey.png')).toMatch(
         /^no folder is allowed: .*--root FOLDER, or have the client offer/,
       )
+      expect(await client.listResources()).toMatchObject({ resources: [] })
+      expect((await client.callTool({ name: 'list', arguments: {} })) as Called).toMatchObject({ isError: true })
       await client.close()
     }
   })

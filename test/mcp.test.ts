@@ -56,7 +56,8 @@ const web = createHttpServer(async ({ url }, response) => {
 const addressOf = (name: string) => `http://127.0.0.1:${(web.address() as AddressInfo).port}/${name}`
 const clients: Client[] = []
 
-const environment = () => ({ LOOKOUT_URL: server.url, LOOKOUT_API_KEY: KEY, PATH: process.env.PATH ?? '' })
+const { PATH = '', NODE_COMPILE_CACHE = '' } = process.env
+const environment = () => ({ LOOKOUT_URL: server.url, LOOKOUT_API_KEY: KEY, PATH, NODE_COMPILE_CACHE })
 
 beforeAll(async () => {
   folder = await mkdtemp(join(tmpdir(), 'lookout-mcp-'))

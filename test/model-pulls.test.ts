@@ -11,6 +11,8 @@ import { TestAccounts } from './support/accounts.ts'
 import { type FakeHub, serveEntry, startFakeHub } from './support/fake-hub.ts'
 import { writeHeader } from './support/model-header.ts'
 import { errorOf, jsonOf, KEY, startTestServer, type TestServer, type TestServerOptions } from './support/server.ts'
+import { qwen3Vl } from './support/tiny-models/qwen.ts'
+import { writeTinyModel } from './support/tiny-models/tiny-model.ts'
 
 /** Models that are pulled over HTTP, from a hub of the test's own. */
 const REPOSITORY = 'acme/nano-GGUF'
@@ -22,17 +24,28 @@ const CHAT = '/v1/chat/completions'
 let accounts: TestAccounts
 let model: Buffer
 let projector: Buffer
+/** The server of the tests that change no setting. */
+let usual: TestServer
 beforeAll(async () => {
   accounts = await TestAccounts.open()
-  model = await readFile('models/lookout-nano/model-f16.gguf')
-  projector = await readFile('models/lookout-nano/mmproj-f16.gguf')
+  const folder = await mkdtemp(join(tmpdir(), 'lookout-pulled-'))
+  const { directory, engine } = await writeTinyModel(qwen3Vl, folder)
+  // So long that a download can stop behind the header. What follows the tensors is not read.
+  model = Buffer.concat([await readFile(join(directory, engine.model)), Buffer.alloc(2 ** 22)])
+  projector = Buffer.concat([await readFile(join(directory, engine.projector!)), Buffer.alloc(2 ** 20)])
+  await rm(folder, { recursive: true })
+  usual = await startTestServer()
 })
-afterAll(() => accounts?.close())
+afterAll(async () => {
+  await usual?.close()
+  await accounts?.close()
+})
 
 let hub: FakeHub
 let home: string
 let server: TestServer
 beforeEach(async () => {
+  server = usual
   home = await mkdtemp(join(tmpdir(), 'lookout-pulls-'))
   hub = await startFakeHub()
   vi.stubEnv('HF_ENDPOINT', hub.url)
@@ -47,11 +60,12 @@ beforeEach(async () => {
   )
   onTestFinished(async () => {
     await hub[Symbol.asyncDispose]()
+    await rm(join(usual.directory, 'models'), { recursive: true, force: true })
     await rm(home, { recursive: true, force: true })
   })
 })
 
-async function serve(options: TestServerOptions = {}): Promise<void> {
+async function serve(options: TestServerOptions): Promise<void> {
   server = await startTestServer(options)
   onTestFinished(() => server.close())
 }
@@ -70,6 +84,8 @@ async function eventsOf(response: Response): Promise<Event[]> {
   return lines.map((line) => (line === 'data: [DONE]' ? { end: true } : JSON.parse(line.slice('data: '.length))))
 }
 
+/** Asks for a pull. Its model is not examined afterwards, which `examinations.test.ts` shows. */
+const pull = (body: object) => server.post(URL, { examine: false, ...body })
 const ids = async () => {
   const { data } = await jsonOf<{ data: { id: string }[] }>(await server.get('/v1/models'))
   return data.map(({ id }) => id)
@@ -88,8 +104,7 @@ const downloads = () => readdir(join(home, 'hf/hub/models--acme--nano-GGUF/blobs
 
 describe('a pull', () => {
   test('tells what it does, and the model is served when it ends', async () => {
-    await serve()
-    const events = await eventsOf(await server.post(URL, { model: `hf://${REPOSITORY}:q4_k_m` }))
+    const events = await eventsOf(await pull({ model: `hf://${REPOSITORY}:q4_k_m` }))
     expect(events[0]).toMatchObject({
       type: 'choice',
       model: REPOSITORY,
@@ -113,20 +128,19 @@ describe('a pull', () => {
     expect(await ids()).toContain(ID)
     expect((await ask(ID)).status).toBe(200)
 
-    const again = await eventsOf(await server.post(URL, { model: ID, projector: 'none' }))
+    const again = await eventsOf(await pull({ model: ID, projector: 'none' }))
     expect(again.map(({ type }) => type)).toEqual(['choice', 'found', 'done', undefined])
     expect(again.at(-2)).toMatchObject({ id: ID, served: true })
   })
 
   test('is for keys of scope admin alone', async () => {
-    await serve()
     const { organisation, key } = await accounts.organisation()
     const { key: admin } = await accounts.accounts.createKey({ organisation, scopes: ['admin'] })
     const post = (key: string) =>
       fetch(server.url + URL, {
         method: 'POST',
         headers: { authorization: `Bearer ${key}`, 'content-type': 'application/json' },
-        body: JSON.stringify({ model: ID }),
+        body: JSON.stringify({ model: ID, examine: false }),
       })
     for (const response of [await post(key), await remove('service-mk1', key)]) {
       expect(response.status).toBe(403)
@@ -138,7 +152,6 @@ describe('a pull', () => {
   })
 
   test('of what is no address of a hub is rejected, and no server is asked', async () => {
-    await serve()
     for (const body of [
       { model: '/etc/passwd' },
       { model: '../secret' },
@@ -153,7 +166,7 @@ describe('a pull', () => {
       // A path behind a name of the catalogue.
       { model: 'qwen3-vl-4b:../../secret' },
     ]) {
-      const response = await server.post(URL, body)
+      const response = await pull(body)
       expect(response.status, JSON.stringify(body)).toBe(400)
       expect(await errorOf(response)).toMatchObject({ type: 'invalid_request_error', param: 'model' })
     }
@@ -161,20 +174,18 @@ describe('a pull', () => {
   })
 
   test('a projector can be left out, and not be named', async () => {
-    await serve()
-    const response = await server.post(URL, { model: ID, projector: '/etc/passwd' })
+    const response = await pull({ model: ID, projector: '/etc/passwd' })
     expect(response.status).toBe(400)
     expect(await errorOf(response)).toMatchObject({ param: 'projector' })
-    const events = await eventsOf(await server.post(URL, { model: ID, projector: 'none' }))
+    const events = await eventsOf(await pull({ model: ID, projector: 'none' }))
     expect(events[0]).toMatchObject({ type: 'choice', projector: null })
     const extended = await jsonOf(await server.get(`/v1/models/${encodeURIComponent(ID)}?extended=true`))
     expect(extended.modalities).toEqual(['text'])
   })
 
   test('that is a dry run tells the choices, and fetches and serves nothing', async () => {
-    await serve()
     const dryRun = async (model: string) => {
-      const events = await eventsOf(await server.post(URL, { model, dry_run: true }))
+      const events = await eventsOf(await pull({ model, dry_run: true }))
       expect(events.map(({ type }) => type)).toEqual(['choice', undefined])
       expect(events.at(-1)).toEqual({ end: true })
       return events[0]
@@ -182,23 +193,22 @@ describe('a pull', () => {
     expect(await dryRun(REPOSITORY)).toMatchObject({ options: [{ cached: false }, { cached: false }] })
     expect(await downloads()).toEqual([])
     // The next pull does not have to wait for it.
-    await eventsOf(await server.post(URL, { model: ID }))
+    await eventsOf(await pull({ model: ID }))
     // Nor is anything served whose files happen to be here.
     await remove(ID)
     hub.repositories.set('acme/large-GGUF', new Map([['large-F16.gguf', model]]))
-    await eventsOf(await server.post(URL, { model: 'acme/large-GGUF' }))
+    await eventsOf(await pull({ model: 'acme/large-GGUF' }))
     await rm(join(server.directory, 'models'), { recursive: true })
     expect(await dryRun('acme/large-GGUF')).toMatchObject({ options: [{ quant: 'F16', cached: true }] })
     expect(await ids()).toEqual(['service-mk1.5', 'service-mk1'])
   })
 
   test('of what the hub does not have is rejected', async () => {
-    await serve()
     for (const [name, message] of [
       ['acme/none', /has no acme\/none \(404\): check the name/],
       [`${REPOSITORY}:Q3_K_S`, /Q3_K_S/],
     ] as const) {
-      const response = await server.post(URL, { model: name })
+      const response = await pull({ model: name })
       expect(response.status).toBe(400)
       const expected = { type: 'invalid_request_error', param: 'model', code: 'pull_failed' }
       expect(await errorOf(response)).toMatchObject({ ...expected, message: expect.stringMatching(message) })
@@ -206,10 +216,9 @@ describe('a pull', () => {
   })
 
   test('of a hub that is away ends with an error of the server', async () => {
-    await serve()
     await hub[Symbol.asyncDispose]()
     // It is tried again, and the first event tells of that.
-    const events = await eventsOf(await server.post(URL, { model: ID }))
+    const events = await eventsOf(await pull({ model: ID }))
     expect(events[0]).toMatchObject({ type: 'note', message: expect.stringContaining('trying again') })
     expect(events.at(-1)!.error).toMatchObject({
       type: 'server_error',
@@ -218,10 +227,9 @@ describe('a pull', () => {
   })
 
   test('that fails half way ends with an error', async () => {
-    await serve()
     hub.onDownload = ({ file, range }) =>
       file === 'nano-Q4_K_M.gguf' && !range?.endsWith('-1048575') ? { kind: 'wrong' } : undefined
-    const events = await eventsOf(await server.post(URL, { model: ID }))
+    const events = await eventsOf(await pull({ model: ID }))
     expect(events[0]).toMatchObject({ type: 'choice' })
     expect(events.at(-1)!.error).toMatchObject({
       message: expect.stringContaining('arrived damaged'),
@@ -232,13 +240,12 @@ describe('a pull', () => {
   })
 
   test('of one repository runs at a time, ends when its client leaves, and goes on later', async () => {
-    await serve()
     stall()
     const leaving = new AbortController()
     const first = await fetch(server.url + URL, {
       method: 'POST',
       headers: { authorization: `Bearer ${KEY}`, 'content-type': 'application/json' },
-      body: JSON.stringify({ model: ID, projector: 'none' }),
+      body: JSON.stringify({ model: ID, projector: 'none', examine: false }),
       signal: leaving.signal,
     })
     let seen = ''
@@ -247,7 +254,7 @@ describe('a pull', () => {
       seen += decoder.decode(piece, { stream: true })
       if (seen.includes('"done_bytes":3')) break
       // A second pull of the repository, in any form, while the first one is under way.
-      const response = await server.post(URL, { model: `hf.co/ACME/nano-gguf:Q8_0` })
+      const response = await pull({ model: `hf.co/ACME/nano-gguf:Q8_0` })
       expect(response.status).toBe(409)
       expect(await errorOf(response)).toMatchObject({
         type: 'invalid_request_error',
@@ -264,7 +271,7 @@ describe('a pull', () => {
     let response: Response
     await expect
       .poll(async () => {
-        response = await server.post(URL, { model: ID, projector: 'none' })
+        response = await pull({ model: ID, projector: 'none' })
         return response.status
       })
       .toBe(200)
@@ -277,7 +284,7 @@ describe('a pull', () => {
   test('does not hold up a shutdown', async () => {
     server = await startTestServer({ graceMs: 3_600_000 })
     stall()
-    const response = await server.post(URL, { model: ID })
+    const response = await pull({ model: ID })
     const events = eventsOf(response)
     await expect.poll(downloads).not.toEqual([])
     await server.close()
@@ -290,7 +297,7 @@ describe('a pull', () => {
   test('of a model that is too large ends with an error, before anything of it is fetched', async () => {
     await serve({ environment: { LOOKOUT_MODEL_MEMORY: '0.5' } })
     hub.repositories.set('acme/large-GGUF', new Map([['large-F16.gguf', Buffer.concat([model, Buffer.alloc(3e8)])]]))
-    const events = await eventsOf(await server.post(URL, { model: 'acme/large-GGUF' }))
+    const events = await eventsOf(await pull({ model: 'acme/large-GGUF' }))
     expect(events.map(({ type }) => type)).toEqual(['choice', undefined])
     expect(events[0]).toMatchObject({ options: [{ quant: 'F16', fits: 'no' }] })
     expect(events[1]!.error).toMatchObject({ code: 'pull_failed', message: expect.stringMatching(/no smaller choice/) })
@@ -304,7 +311,7 @@ describe('a pull', () => {
     const engine = { model: 'none.gguf', contextTokens: 10 ** 7 }
     await writeFile(join(folder, 'card.json'), JSON.stringify({ serves: [{ id: ID }], engine }))
     expect(await ids()).not.toContain(ID)
-    const events = await eventsOf(await server.post(URL, { model: ID }))
+    const events = await eventsOf(await pull({ model: ID }))
     const reason = expect.stringMatching(/^Model 'acme.*' cannot be served: it needs about/)
     expect(events.at(-2)).toEqual({ type: 'done', id: ID, served: false, reason })
     expect(await ids()).not.toContain(ID)
@@ -365,39 +372,38 @@ describe('the catalogue', () => {
   })
 
   test('a short name is pulled, and answers requests', async () => {
-    await serve()
     await serveEntry(hub, SHORT, { model, projector })
+    const logged = server.logs.length
     const { repository } = (await findEntry(SHORT)) as CatalogueEntry
     const id = `${repository}:Q8_0`
-    const events = await eventsOf(await server.post(URL, { model: 'Qwen3-VL-4B:Q8_0' }))
+    const events = await eventsOf(await pull({ model: 'Qwen3-VL-4B:Q8_0' }))
     expect(events[0]).toMatchObject({ type: 'choice', model: repository, projector: expect.stringContaining('mmproj') })
     expect(events.at(-2)).toEqual({ type: 'done', id, served: true, reason: null })
     expect(await listedAs(SHORT)).toBe(id)
     for (const name of [id, SHORT, `${SHORT}:Q8_0`]) expect((await ask(name)).status, name).toBe(200)
     // The latest has the short name, and the other is served on.
-    await eventsOf(await server.post(URL, { model: `${SHORT}:Q4_K_M`, projector: 'none' }))
+    await eventsOf(await pull({ model: `${SHORT}:Q4_K_M`, projector: 'none' }))
     const idOf = async (name: string) => (await jsonOf(await server.get(`/v1/models/${name}`))).id
     expect(await idOf(SHORT)).toBe(`${repository}:Q4_K_M`)
     expect(await idOf(`${SHORT}:Q8_0`)).toBe(id)
     expect((await ids()).filter((one) => one.startsWith(repository))).toHaveLength(2)
     expect((await remove(SHORT)).status).toBe(200)
     expect(await idOf(SHORT)).toBe(id)
-    expect(server.logs.filter((line) => line.includes('left out'))).toEqual([])
-    const unknown = await errorOf(await server.post(URL, { model: 'qwen3vl-4b' }))
+    expect(server.logs.slice(logged).filter((line) => line.includes('left out'))).toEqual([])
+    const unknown = await errorOf(await pull({ model: 'qwen3vl-4b' }))
     expect(unknown).toMatchObject({ param: 'model', message: expect.stringContaining(`did you mean ${SHORT}`) })
   })
 
   test('a name of the settings stays what it is, and the model is served without it', async () => {
     await serve({ environment: { LOOKOUT_ALIASES: `${SHORT}=service-mk1` } })
     await serveEntry(hub, SHORT, { model, projector })
-    const events = await eventsOf(await server.post(URL, { model: `${SHORT}:Q8_0`, projector: 'none' }))
+    const events = await eventsOf(await pull({ model: `${SHORT}:Q8_0`, projector: 'none' }))
     expect(events.at(-2)).toMatchObject({ type: 'done', served: true })
     expect(await jsonOf(await server.get(`/v1/models/${SHORT}`))).toMatchObject({ id: 'service-mk1' })
   })
 
   test('a model that is called catalogue is served and deleted like any other', async () => {
-    await serve()
-    await eventsOf(await server.post(URL, { model: ID, projector: 'none' }))
+    await eventsOf(await pull({ model: ID, projector: 'none' }))
     const file = join(server.directory, 'models/acme--nano-GGUF--Q4_K_M/card.json')
     const card = JSON.parse(await readFile(file, 'utf8'))
     await writeFile(file, JSON.stringify({ ...card, serves: [{ id: 'catalogue' }] }))
@@ -417,7 +423,7 @@ describe('a hub that means harm', () => {
   const GGUF = Buffer.from('GGUF')
   const files = (names: readonly string[]) => new Map(names.map((name) => [name, GGUF]))
   const refusalOf = async (model: string) => {
-    const response = await server.post(URL, { model })
+    const response = await pull({ model })
     expect(response.status).toBe(400)
     return errorOf(response)
   }
@@ -426,7 +432,6 @@ describe('a hub that means harm', () => {
     const large = await startFakeHub({ pageSize: 10_000 })
     onTestFinished(() => large[Symbol.asyncDispose]())
     vi.stubEnv('HF_ENDPOINT', large.url)
-    await serve()
     const part = (i: number, all: number) => `m${i}-00001-of-${String(all).padStart(5, '0')}.gguf`
     for (const [what, name, count, message] of [
       ['parts', (i: number) => part(i, 99_999), 150_000, /^acme\/parts has more than 20000 files/],
@@ -444,7 +449,6 @@ describe('a hub that means harm', () => {
   })
 
   test('may have headers of millions of fields, or templates without an end', async () => {
-    await serve()
     const counts = Buffer.alloc(2 ** 20)
     counts.write('GGUF')
     counts.writeUInt32LE(3, 4)
@@ -461,7 +465,7 @@ describe('a hub that means harm', () => {
       'tokenizer.chat_template': '{% for i in range(4000000000) %}{{ i }}{% endfor %}{{ messages[0].content }}',
     })
     hub.repositories.set('acme/loops', new Map([['m-Q4_K_M.gguf', await readFile(path)]]))
-    const events = await eventsOf(await server.post(URL, { model: 'acme/loops' }))
+    const events = await eventsOf(await pull({ model: 'acme/loops' }))
     expect(events.at(-2)).toMatchObject({
       served: false,
       reason: expect.stringMatching(/^Model 'acme.loops:Q4_K_M' cannot be served: engine\.chatTemplate: /),
@@ -478,7 +482,6 @@ describe('a hub that means harm', () => {
     onTestFinished(() => void secret.close())
     await once(secret, 'listening')
     const { port } = secret.address() as AddressInfo
-    await serve()
     for (const host of ['localhost', '[::ffff:127.0.0.1]', '127.0.0.2', '10.0.0.1', '169.254.169.254']) {
       const location = `http://${host}:${port}/${NAME}`
       hub.onAsk = ({ url }) =>
@@ -491,11 +494,10 @@ describe('a hub that means harm', () => {
 })
 
 test('errors of the folders say what is wrong, and not where they are', async () => {
-  await serve()
   const file = join(home, 'file')
   await writeFile(file, '')
   vi.stubEnv('HF_HOME', file)
-  const events = await eventsOf(await server.post(URL, { model: ID }))
+  const events = await eventsOf(await pull({ model: ID }))
   expect(events.at(-1)!.error).toMatchObject({
     type: 'server_error',
     code: 'model_store_unusable',
@@ -506,8 +508,7 @@ test('errors of the folders say what is wrong, and not where they are', async ()
 
 describe('deleting', () => {
   test('a model that was pulled frees its files', async () => {
-    await serve()
-    await eventsOf(await server.post(URL, { model: ID }))
+    await eventsOf(await pull({ model: ID }))
     const response = await remove(ID)
     expect(response.status).toBe(200)
     expect(await jsonOf(response)).toEqual({
@@ -525,7 +526,6 @@ describe('deleting', () => {
   })
 
   test('a model of the settings is refused', async () => {
-    await serve()
     for (const id of ['service-mk1.5', 'service-mk1']) {
       const response = await remove(id)
       expect(response.status).toBe(400)
@@ -535,14 +535,13 @@ describe('deleting', () => {
   })
 
   test('a model whose repository is being pulled is refused', async () => {
-    await serve()
-    await eventsOf(await server.post(URL, { model: ID, projector: 'none' }))
+    await eventsOf(await pull({ model: ID, projector: 'none' }))
     stall()
     const leaving = new AbortController()
     const other = await fetch(server.url + URL, {
       method: 'POST',
       headers: { authorization: `Bearer ${KEY}`, 'content-type': 'application/json' },
-      body: JSON.stringify({ model: `${REPOSITORY}:Q8_0` }),
+      body: JSON.stringify({ model: `${REPOSITORY}:Q8_0`, examine: false }),
       signal: leaving.signal,
     })
     expect(other.status).toBe(200)

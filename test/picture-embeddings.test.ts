@@ -59,7 +59,12 @@ beforeAll(async () => {
   images = base64.map((data) => `data:image/png;base64,${data}`)
   server = await startTestServer({
     startEngine,
-    environment: { LOOKOUT_MODELS: folder, LOOKOUT_OLLAMA: 'on', LOOKOUT_BATCH_LINES: '4' },
+    environment: {
+      LOOKOUT_MODEL_CARD: join(folder, 'sees', 'card.json'),
+      LOOKOUT_MODELS: folder,
+      LOOKOUT_OLLAMA: 'on',
+      LOOKOUT_BATCH_LINES: '4',
+    },
   })
 })
 afterAll(async () => {
@@ -346,7 +351,8 @@ describe('on vLLM', () => {
     await write('front', { serves: [{ id: 'front' }], image: qwen3Vl.image })
     await write('blind', { serves: [{ id: 'blind' }] })
     await write('front-rank', { serves: [{ id: 'front-rank', capabilities: ['rerank'] }], image: qwen3Vl.image })
-    front = await startTestServer({ startEngine, environment: { LOOKOUT_MODELS: cards } })
+    const environment = { LOOKOUT_MODEL_CARD: join(cards, 'front', 'card.json'), LOOKOUT_MODELS: cards }
+    front = await startTestServer({ startEngine, environment })
   })
   afterAll(async () => {
     delete process.env[KEY_ENV]

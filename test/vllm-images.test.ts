@@ -41,31 +41,38 @@ interface Reply {
   readonly usage: { readonly prompt_tokens: number }
 }
 
-describe.each(PROCESSORS.map(({ name }) => name))('%s', (name) => {
-  let vllm: ScriptedVllm
+describe('an image is sent in a size that the processor leaves as it is, and counted as vLLM counts it', () => {
+  const behind = new Map<string, ScriptedVllm>()
   let server: TestServer
-  const lines: string[] = []
   beforeAll(async () => {
-    const model = join(folder, name)
-    await writeProcessorFolder(model, facts(name))
-    vllm = await ScriptedVllm.start(model, ID)
+    const cards: string[] = []
+    for (const facts of PROCESSORS) {
+      const { name } = facts
+      const model = join(folder, name)
+      await writeProcessorFolder(model, facts)
+      const vllm = await ScriptedVllm.start(model, ID)
+      behind.set(name, vllm)
+      cards.push(await writeCard([vllm.url], model, { serves: [{ id: name }] }))
+    }
+    const [first, ...others] = cards
     server = await startTestServer({
-      startEngine: (card) =>
-        startRemoteEngine(remoteCard(card), {
-          logger: { info() {}, warn: (line) => void lines.push(line) },
-          health: { intervalMs: 50, answerMs: 5_000 },
-        }),
-      environment: { LOOKOUT_MODEL_CARD: await writeCard([vllm.url], model), LOOKOUT_COMPATIBILITY: 'openai' },
+      startEngine: (card) => startRemoteEngine(remoteCard(card)),
+      environment: {
+        LOOKOUT_MODEL_CARD: first!,
+        LOOKOUT_MODELS: others.join(),
+        LOOKOUT_COMPATIBILITY: 'openai',
+      },
     })
   })
   afterAll(async () => {
     await server?.close()
-    await vllm?.[Symbol.asyncDispose]()
+    for (const vllm of behind.values()) await vllm[Symbol.asyncDispose]()
   })
 
-  test('an image is sent in a size that the processor leaves as it is, and counted as vLLM counts it', async () => {
+  test.each(PROCESSORS.map(({ name }) => name))('%s', async (name) => {
+    const vllm = behind.get(name)!
     const question = 'Is <image> here?'
-    const body = (...content: readonly object[]) => ({ model: ID, messages: [{ role: 'user', content }] })
+    const body = (...content: readonly object[]) => ({ model: name, messages: [{ role: 'user', content }] })
     const without = await jsonOf<Reply>(await server.post(CHAT, body({ type: 'text', text: question })))
     vllm.asked.length = 0
     const known = counted[name]!
