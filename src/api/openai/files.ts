@@ -70,7 +70,7 @@ interface FileShape {
   deleted(id: string): object
 }
 
-/** By which Mistral's clients can select files. */
+/** By which clients of Mistral's API can select files. */
 const FILTERS = ['sample_type', 'source', 'search', 'mimetypes']
 
 function openaiShape(compatibility: Compatibility): FileShape {
@@ -223,7 +223,7 @@ function noSuchFile(id: string): ApiError {
 function toBody(file: StoredFile, compatibility: Compatibility): FileBody {
   const { id, bytes, createdAt, expiresAt, filename, purpose } = file
   const expiry = expiresAt === null ? {} : { expires_at: expiresAt }
-  // Mistral's clients, whose purposes these are, accept no file without these fields, nor a list with one.
+  // Clients of Mistral's API, whose purposes these are, accept no file without these fields, nor a list with one.
   const isTheirs = compatibility === 'openai' || purpose === 'ocr' || purpose === 'audio'
   const theirs = isTheirs ? ({ sample_type: sampleType(purpose), source: 'upload', deleted: false } as const) : {}
   const body: FileBody = { object: 'file', id, bytes, created_at: createdAt, ...expiry, filename, purpose, ...theirs }

@@ -254,7 +254,7 @@ function typeFor(purpose: Purpose, media: MediaType | ApiError): NewFile['conten
   return media
 }
 
-/** What OpenAI's, Anthropic's and Mistral's clients call the time after which a file is to be deleted. */
+/** What clients of OpenAI's, Anthropic's and Mistral's API call the time after which a file is to be deleted. */
 const EXPIRY = /^(expires_after|expires_in_seconds|expiry)\b/
 
 /** Rejects a time of expiry: a client that relies on it must learn that files are kept until they are deleted. */

@@ -14,7 +14,7 @@ export const file = responses.object('File', {
     .string()
     .optional()
     .describe(
-      'Present with the purposes `ocr` and `audio`, and with `compatibility: openai`, as are the next two: Mistral’s clients need them.',
+      'Present with the purposes `ocr` and `audio`, and with `compatibility: openai`, as are the next two: clients of Mistral’s API need them.',
     ),
   source: z.literal('upload').optional(),
   deleted: z.literal(false).optional(),
