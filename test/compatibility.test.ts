@@ -1,8 +1,9 @@
 import { readFile } from 'node:fs/promises'
 import OpenAI, { toFile } from 'openai'
-import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
+import { afterAll, beforeAll, beforeEach, describe, expect, onTestFinished, test } from 'vitest'
 import { ApiError } from '../src/lib/errors/errors.ts'
 import { isLocal, loadCard } from '../src/models/card.ts'
+import { TestAccounts } from './support/accounts.ts'
 import { chunksOf, messageOf, promptText, replyOf } from './support/chat.ts'
 import { errorOf, jsonOf, KEY, startTestServer, type TestServer } from './support/server.ts'
 import { shippedCard, startShippedServer } from './support/shipped-model.ts'
@@ -137,7 +138,13 @@ describe('with any words of the engine', () => {
   })
 
   test('lists of files have the fields and the pages that Mistral’s clients ask for', async () => {
-    const client = new OpenAI({ baseURL: `${server.url}/v1`, apiKey: KEY, maxRetries: 0 })
+    const accounts = await TestAccounts.open()
+    onTestFinished(() => accounts.close())
+    // Others make files at the same time.
+    const { key } = await accounts.organisation()
+    const client = new OpenAI({ baseURL: `${server.url}/v1`, apiKey: key, maxRetries: 0 })
+    const list = (query: string) =>
+      fetch(`${server.url}/v1/files?${query}`, { headers: { authorization: `Bearer ${key}` } })
     const line = await toFile(Buffer.from('{"custom_id": "a"}'), 'lines.jsonl')
     const png = await readFile(new URL('../docs/pictures/shapes.png', import.meta.url))
     const made = [
@@ -145,17 +152,14 @@ describe('with any words of the engine', () => {
       await client.files.create({ file: await toFile(png, 'a.png'), purpose: 'user_data' }),
     ]
     const pageOf = async (page: number) =>
-      jsonOf<{ data: object[]; has_more: boolean }>(
-        await server.get(`/v1/files?page=${page}&page_size=1&include_total=true`),
-      )
+      jsonOf<{ data: object[]; has_more: boolean }>(await list(`page=${page}&page_size=1&include_total=true`))
     const file = { sample_type: 'user_data_input', source: 'upload', deleted: false }
     expect(await pageOf(0)).toMatchObject({ data: [{ id: made[1]!.id, ...file }], has_more: true })
     expect((await pageOf(1)).data).toMatchObject([{ id: made[0]!.id, sample_type: 'batch_request' }])
     for (const query of ['page=-1', 'page_size=0', 'search=a', 'source=upload']) {
-      const response = await server.get(`/v1/files?${query}`)
+      const response = await list(query)
       expect([response.status, (await errorOf(response)).param]).toEqual([400, query.split('=')[0]])
     }
-    for (const { id } of made) await client.files.delete(id)
   })
 })
 

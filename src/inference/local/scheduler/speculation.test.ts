@@ -165,6 +165,12 @@ const BUSY = Array.from(
   }),
 )
 
+/** Requests whose drafts are wrong where the constraint ends the repetition. */
+const REFUSED = BUSY.map(({ branches, ...fields }) => ({
+  ...fields,
+  branches: branches.map((one) => ({ ...one, constraint: CONSTRAINTS[2] })),
+}))
+
 function worksOf(requests: readonly DrawnRequest[]): TimedWork[] {
   return requests.map(({ organisation, text, branches, pause }) => ({
     pause,
@@ -206,7 +212,7 @@ test('with drafts, on CPUs and devices, requests get the texts, log-probabilitie
       total.saved += plain.steps - drafted.steps
       total.rated += drafted.logProbs.size
     }),
-    { numRuns: 6, examples: [[BUSY]] },
+    { numRuns: 7, examples: [[BUSY], [REFUSED]] },
   )
   // How many depends on measured times.
   expect(total.accepted).toBeGreaterThan(10)
