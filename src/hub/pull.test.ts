@@ -2,7 +2,7 @@ import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { mkdir, mkdtemp, readdir, readFile, rm, stat, symlink, truncate, writeFile } from 'node:fs/promises'
 import { createServer } from 'node:http'
-import { type AddressInfo, connect, createServer as createTcpServer } from 'node:net'
+import { type AddressInfo, connect, createServer as createTcpServer, type Server } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
 import { createServer as createTlsServer } from 'node:tls'
@@ -174,6 +174,20 @@ describe('a download', () => {
     await expectWhole()
   })
 
+  const settingsOf = (endpoint: string) => {
+    return { endpoint: new URL(endpoint), token: null, cacheRoot: home, isOffline: false }
+  }
+
+  /** Has a variable name the proxy until the test ends. */
+  async function useProxy(proxy: Server, variable: string, host: string): Promise<void> {
+    await once(proxy.listen(0, '127.0.0.1'), 'listening')
+    vi.stubEnv(variable, `${host}:${(proxy.address() as AddressInfo).port}`)
+    onTestFinished(() => {
+      vi.unstubAllEnvs()
+      proxy.close()
+    })
+  }
+
   test.each(['127.0.0.1', 'http://127.0.0.1'])('goes through a proxy, which may be named as %s', async (host) => {
     const asked: (string | undefined)[] = []
     const proxy = createServer().on('connect', ({ url }, socket) => {
@@ -184,15 +198,9 @@ describe('a download', () => {
       })
       for (const end of [socket, behind]) end.on('error', () => {})
     })
-    await once(proxy.listen(0, '127.0.0.1'), 'listening')
-    vi.stubEnv('http_proxy', `${host}:${(proxy.address() as AddressInfo).port}`)
-    onTestFinished(() => {
-      vi.unstubAllEnvs()
-      proxy.close()
-    })
+    await useProxy(proxy, 'http_proxy', host)
     hub.onAsk = () => ({ kind: 'status', status: 403 })
-    const settings = { endpoint: new URL('http://hub.invalid/'), token: null, cacheRoot: home, isOffline: false }
-    await expect(fetched({}, { settings })).rejects.toThrow(/gated or private/)
+    await expect(fetched({}, { settings: settingsOf('http://hub.invalid/') })).rejects.toThrow(/gated or private/)
     expect(asked).toEqual(['hub.invalid:80'])
   })
 
@@ -213,33 +221,19 @@ describe('a download', () => {
           })
         })
     })
-    await once(proxy.listen(0, '127.0.0.1'), 'listening')
     vi.stubEnv('HTTP_PROXY', '')
-    vi.stubEnv('ALL_PROXY', `socks5h://127.0.0.1:${(proxy.address() as AddressInfo).port}`)
-    onTestFinished(() => {
-      vi.unstubAllEnvs()
-      proxy.close()
-    })
+    await useProxy(proxy, 'ALL_PROXY', 'socks5h://127.0.0.1')
     hub.onAsk = () => ({ kind: 'status', status: 403 })
-    const settings = { endpoint: new URL('http://hub.invalid/'), token: null, cacheRoot: home, isOffline: false }
-    await expect(fetched({}, { settings })).rejects.toThrow(/gated or private/)
+    await expect(fetched({}, { settings: settingsOf('http://hub.invalid/') })).rejects.toThrow(/gated or private/)
     expect(asked).toEqual(['hub.invalid'])
   })
 
   test('says that a proxy wants a login, and how an authority is trusted', async () => {
-    const settings = (endpoint: string) => {
-      return { endpoint: new URL(endpoint), token: null, cacheRoot: home, isOffline: false }
-    }
     const proxy = createServer().on('connect', (_request, socket) => {
       socket.end('HTTP/1.1 407 Proxy Authentication Required\r\n\r\n')
     })
-    await once(proxy.listen(0, '127.0.0.1'), 'listening')
-    vi.stubEnv('http_proxy', `127.0.0.1:${(proxy.address() as AddressInfo).port}`)
-    onTestFinished(() => {
-      vi.unstubAllEnvs()
-      proxy.close()
-    })
-    await expect(fetched({}, { settings: settings('http://hub.invalid/') })).rejects.toThrow(
+    await useProxy(proxy, 'http_proxy', '127.0.0.1')
+    await expect(fetched({}, { settings: settingsOf('http://hub.invalid/') })).rejects.toThrow(
       /hub\.invalid: the proxy answered 407, because it wants a user and a password/,
     )
     vi.unstubAllEnvs()
@@ -247,7 +241,7 @@ describe('a download', () => {
     await once(secure.listen(0, '127.0.0.1'), 'listening')
     onTestFinished(() => void secure.close())
     const url = `https://127.0.0.1:${(secure.address() as AddressInfo).port}/`
-    await expect(fetched({}, { settings: settings(url) })).rejects.toThrow(
+    await expect(fetched({}, { settings: settingsOf(url) })).rejects.toThrow(
       /the server's certificate is not valid\), .* name the file of its certificate in NODE_EXTRA_CA_CERTS$/,
     )
   })
