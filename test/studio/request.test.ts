@@ -59,6 +59,7 @@ describe.skipIf(CHROMIUM === null)('the request in the Studio', () => {
     studio = await openStudio(server.url)
     const { page } = studio
     await page.getByLabel('Files', { exact: true }).setInputFiles('docs/pictures/shapes.png')
+    await page.getByRole('button', { name: 'Show shapes.png' }).waitFor()
     await page.getByLabel('Your question').fill('Detect all objects.')
     await page.keyboard.press('Enter')
     await page.getByText(/\d+ \+ \d+ tokens/).waitFor()

@@ -252,7 +252,7 @@ describe.skipIf(CHROMIUM === null)('sessions of the Studio', () => {
     await answers.waitFor()
     await page.getByRole('button', { name: 'Sessions' }).click()
     await page.getByRole('button', { name: 'New session' }).click()
-    await list.waitFor({ state: 'detached' })
+    await page.getByRole('dialog', { name: 'Sessions' }).waitFor({ state: 'detached' })
     const never = () => new Promise<void>(() => {})
     await page.route('**/multilook', never)
     await page.route('**/v1/detect', never)

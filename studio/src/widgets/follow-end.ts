@@ -19,6 +19,8 @@ export function useFollowEnd() {
     }
     const observer = new ResizeObserver(() => {
       if (isAtEnd) element.scrollTop = element.scrollHeight
+      // A taller frame moves the list back by itself, and its event may come when the list is longer again.
+      last = element.scrollTop
     })
     element.addEventListener('scroll', look, { passive: true })
     observer.observe(content.current!)
