@@ -94,9 +94,10 @@ describe('with any words of the engine', () => {
     expect(await errorOf(response)).toMatchObject({ code: 'output_validation_failed', param: 'response_format' })
   })
 
-  test('json_object with a schema, as other servers take it: the reply keeps it, and errors name it', async () => {
+  test.each(['schema', 'value'])('json_object with a schema in %s: it is kept, and errors name it', async (field) => {
     const schema = { type: 'object', properties: { n: { type: 'integer' } }, required: ['n'] }
-    const withSchema = (schema: unknown) => post({ response_format: { type: 'json_object', schema }, tools: [] })
+    const withSchema = (schema: unknown) =>
+      post({ response_format: { type: 'json_object', [field]: schema }, tools: [] })
     server.engine.script = { texts: ['{"n": 2}'] }
     expect((await replyOf(await withSchema(schema))).choices[0]!.message.content).toBe('{"n": 2}')
     expect(constraint()).toMatchObject({ type: 'json_schema', schema })
@@ -109,7 +110,7 @@ describe('with any words of the engine', () => {
     for (let level = 0; level < 200; level++) deep = { type: 'array', items: deep }
     expect(await errorOf(await withSchema(deep))).toMatchObject({
       code: 'invalid_response_format',
-      param: expect.stringMatching(/^response_format\.schema\b/),
+      param: expect.stringMatching(new RegExp(`^response_format\\.${field}\\b`)),
       message: expect.not.stringContaining('json_schema'),
     })
   })

@@ -111,6 +111,16 @@ const FRAMEWORKS: readonly Framework[] = [
       download: always(true),
     },
   },
+  {
+    name: 'huggingface_hub',
+    module: 'huggingface_hub',
+    modes: {
+      text: always(TEXT),
+      stream: always(TEXT),
+      response_format: [noJsonObject, SCENE],
+      required: [noToolChoice, SCENE],
+    },
+  },
   { name: 'dspy', module: 'dspy', modes: { default: always(SCENE), JSONAdapter: always(SCENE) } },
 ]
 

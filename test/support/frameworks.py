@@ -242,6 +242,35 @@ def dspy(url, key, model):
     }
 
 
+def huggingface_hub(url, key, model):
+    from huggingface_hub import InferenceClient
+
+    client = InferenceClient(base_url=url, api_key=key)
+
+    def ask(**options):
+        return client.chat_completion(messages=MESSAGES, model=model, max_tokens=100, **options)
+
+    def answer(**options):
+        return ask(**options).choices[0].message
+
+    tools = [{"type": "function", "function": {"name": "scene", "parameters": Scene.model_json_schema()}}]
+    as_scene = {"type": "json_schema", "json_schema": {"name": "Scene", "schema": Scene.model_json_schema()}}
+    return {
+        "text": attempt(lambda: answer().content),
+        "stream": attempt(lambda: "".join(piece.choices[0].delta.content or "" for piece in ask(stream=True))),
+        "response_format": attempt(
+            lambda: scene(Scene.model_validate_json(answer(response_format=as_scene).content)),
+        ),
+        "required": attempt(
+            lambda: scene(
+                Scene.model_validate_json(
+                    answer(tools=tools, tool_choice="required").tool_calls[0].function.arguments
+                )
+            ),
+        ),
+    }
+
+
 if __name__ == "__main__":
     framework, key, model, *urls = sys.argv[1:]
     print(json.dumps([globals()[framework](f"{url}/v1", key, model) for url in urls]))

@@ -89,7 +89,14 @@ function paramNames({ response_format: format, messages }: ChatRequestBody, tool
       const part: object | string | undefined = messages[index as number]?.content?.[at]
       if (typeof part === 'object' && 'sent' in part) return [list, index!, key, at, part.sent as string]
     }
-    return format?.type === 'json_object' ? OBJECT_SCHEMA(path) : path
+    if (format?.type !== 'json_object') return path
+    const field = (format.schema ?? null) === null ? 'value' : 'schema'
+    return namesOf([
+      [
+        ['response_format', 'json_schema', 'schema'],
+        ['response_format', field],
+      ],
+    ])(path)
   }
 }
 
@@ -98,14 +105,6 @@ export function structureOfObject(schema: unknown): Structure {
   return (schema ?? null) === null ? { type: 'json_object' } : { type: 'json_schema', schema }
 }
 
-/** The place of a schema that comes with `json_object`. */
-const OBJECT_SCHEMA = namesOf([
-  [
-    ['response_format', 'json_schema', 'schema'],
-    ['response_format', 'schema'],
-  ],
-])
-
 function structureOf({ regex, response_format: format }: ChatRequestBody): Structure | null {
   if (typeof regex === 'string') {
     if (!format) return { type: 'regex', pattern: regex }
@@ -113,7 +112,7 @@ function structureOf({ regex, response_format: format }: ChatRequestBody): Struc
       code: 'conflicting_structured_output_controls',
     })
   }
-  if (format?.type === 'json_object') return structureOfObject(format.schema)
+  if (format?.type === 'json_object') return structureOfObject(format.schema ?? format.value)
   // Without a schema, the reply is any JSON.
   return format?.type === 'json_schema' ? { type: 'json_schema', schema: format.json_schema.schema ?? {} } : null
 }

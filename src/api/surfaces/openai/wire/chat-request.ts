@@ -62,6 +62,7 @@ const MOST_CHOICES = 8
 const jsonObjectFormat = z.object({
   type: z.literal('json_object'),
   schema: jsonSchema.optional().describe('An extension that other servers have too: the reply matches the schema.'),
+  value: jsonSchema.optional().describe("The same, as clients of Hugging Face's servers send it."),
 })
 
 const streamOptions = requests.object('StreamOptions', { include_usage: z.boolean().nullish() })
