@@ -180,6 +180,16 @@ test('a multilook has its prompts counted', async () => {
   expect(named(spans, `POST ${CHAT}/multilook`).attributes['gen_ai.operation.name']).toBe('multilook')
 })
 
+test.each([
+  ['/v1/responses', { input: 'Hi' }, 'chat'],
+  ['/v1/messages', { messages: user(text('Hi')), max_tokens: 9 }, 'chat'],
+  ['/v1/completions', { prompt: 'Hi', max_tokens: 9 }, 'text_completion'],
+])('%s is an operation that the conventions name', async (path, body, operation) => {
+  const response = await server.post(path, { model: MODEL, ...body })
+  const spans = await traceOf(response.headers.get('x-trace-id')!, `POST ${path}`)
+  expect(named(spans, `POST ${path}`).attributes['gen_ai.operation.name']).toBe(operation)
+})
+
 test('a detection has its searches counted', async () => {
   const media = { type: 'image', image_url: inline().image_url.url }
   const response = await server.post('/v1/detect', { media, categories: ['circle', 'heart'] })

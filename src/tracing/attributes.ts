@@ -12,6 +12,13 @@ export const GEN_AI = {
   finishReasons: 'gen_ai.response.finish_reasons',
 } as const
 
+/** Operations for which the conventions have a name of their own, by the name of the endpoint. */
+export const OPERATIONS: Readonly<Record<string, string>> = {
+  responses: 'chat',
+  messages: 'chat',
+  completions: 'text_completion',
+}
+
 /** Our own. */
 export const LOOKOUT = {
   /** The `x-trace-id` of the response. */

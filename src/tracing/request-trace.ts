@@ -7,7 +7,7 @@ import {
 import type { WorkSize, WorkTrace, WorkTracer } from '../inference/contract/work-trace.ts'
 import type { TokenCounts } from '../inference/pool/metered-engine.ts'
 import type { MediaTrace } from '../media/media-trace.ts'
-import { GEN_AI, LOOKOUT } from './attributes.ts'
+import { GEN_AI, LOOKOUT, OPERATIONS } from './attributes.ts'
 import { recordError, SpanParent } from './span-parent.ts'
 import { WorkSpans } from './work-spans.ts'
 
@@ -39,9 +39,9 @@ export class RequestTrace {
   }
 
   /** The request has been admitted to a model. */
-  admitted(operation: string, model: string): void {
+  admitted(endpoint: string, model: string): void {
     this.#span.setAttributes({
-      [GEN_AI.operation]: operation,
+      [GEN_AI.operation]: OPERATIONS[endpoint] ?? endpoint,
       [GEN_AI.provider]: 'lookout',
       [GEN_AI.model]: model,
     })
