@@ -1,7 +1,9 @@
 import { readFile } from 'node:fs/promises'
 import { homedir } from 'node:os'
 import { join } from 'node:path'
+import ipaddr from 'ipaddr.js'
 import { withHome } from '../config/setting-types.ts'
+import { literalAddress } from '../lib/public-address.ts'
 import { HubError } from './hub-error.ts'
 
 /** Where models come from and where they are kept: the variables of Hugging Face's own tools. */
@@ -30,7 +32,7 @@ export async function readHubSettings(environment: Environment) {
 /**
  * The proxies of the environment, as undici takes them; as for curl and pip, a host without `http://` is one too, ALL_PROXY
  * stands for one that is missing or empty, and `socks5h` says that the proxy resolves names, which it does with `socks5`
- * here too. NO_PROXY is left to undici.
+ * here too. The names in NO_PROXY are left to undici.
  * @throws HubError that names the variable, not its value: that may hold a password.
  */
 export function readProxies(environment: Environment) {
@@ -45,6 +47,18 @@ export function readProxies(environment: Environment) {
   }
   const either = (...names: readonly string[]) => read(...names) || read('all_proxy', 'ALL_PROXY')
   return { httpProxy: either('http_proxy', 'HTTP_PROXY'), httpsProxy: either('https_proxy', 'HTTPS_PROXY') }
+}
+
+/** Whether the host is an address within a network of NO_PROXY, such as 10.0.0.0/8; undici knows names only. */
+export function isWithoutProxy(hostname: string, environment: Environment): boolean {
+  const literal = literalAddress(hostname)
+  if (literal === null) return false
+  const address = ipaddr.process(literal)
+  return (environment.no_proxy ?? environment.NO_PROXY ?? '').split(/[,\s]+/).some((entry) => {
+    if (!ipaddr.isValidCIDR(entry)) return false
+    const [network, bits] = ipaddr.parseCIDR(entry)
+    return network.kind() === address.kind() && address.match(network, bits)
+  })
 }
 
 function readEndpoint(environment: Environment): URL {

@@ -204,6 +204,18 @@ describe('a download', () => {
     expect(asked).toEqual(['hub.invalid:80'])
   })
 
+  test('goes through none to an address in a network of NO_PROXY', async () => {
+    const proxy = createServer().on('connect', (_request, socket) => {
+      socket.end('HTTP/1.1 407 Proxy Authentication Required\r\n\r\n')
+    })
+    await useProxy(proxy, 'http_proxy', '127.0.0.1')
+    hub.onAsk = () => ({ kind: 'status', status: 403 })
+    vi.stubEnv('no_proxy', 'localhost, 10.0.0.0/8, fd00::/8')
+    await expect(fetched({}, { settings: settingsOf(hub.url) })).rejects.toThrow(/the proxy answered 407/)
+    vi.stubEnv('no_proxy', 'localhost, 127.0.0.0/8, fd00::/8')
+    await expect(fetched({}, { settings: settingsOf(hub.url) })).rejects.toThrow(/gated or private/)
+  })
+
   test('goes through a SOCKS proxy that resolves names, named for all protocols', async () => {
     const asked: string[] = []
     const proxy = createTcpServer((socket) => {

@@ -6,7 +6,7 @@ import { ForbiddenAddress, guardedLookup, isPrivate, isPublic, literalAddress } 
 import { userAgent } from '../../lib/version.ts'
 import { decodedPath } from '../choice/model-address.ts'
 import { HubError } from '../hub-error.ts'
-import { type HubSettings, readProxies } from '../hub-settings.ts'
+import { type HubSettings, isWithoutProxy, readProxies } from '../hub-settings.ts'
 import type { Tuning } from '../tuning.ts'
 
 export interface HttpAnswer {
@@ -22,6 +22,12 @@ export interface HttpRequest {
   /** The address that was asked first, where the one that is asked now came from a redirect; by default none. */
   readonly origin?: URL
   readonly signal: AbortSignal
+}
+
+interface Agents {
+  readonly known: EnvHttpProxyAgent
+  /** For hosts that a redirect names. */
+  readonly guarded: EnvHttpProxyAgent
 }
 
 /** A connection that failed or broke: worth another attempt. The message is the reason, for the middle of a sentence. */
@@ -45,22 +51,25 @@ export class HttpClient {
   readonly endpoint: URL
   readonly hasToken: boolean
   readonly #token: string | null
-  readonly #agent: EnvHttpProxyAgent
-  /** For hosts that a redirect names. */
-  readonly #guarded: EnvHttpProxyAgent
+  readonly #agents: Agents
+  /** For addresses that are reached without a proxy. */
+  readonly #directAgents: Agents
   #isPrivateHub: Promise<boolean> | null = null
 
   constructor(settings: Pick<HubSettings, 'endpoint' | 'token'>, { stallMs }: Pick<Tuning, 'stallMs'>) {
     this.endpoint = settings.endpoint
     this.hasToken = settings.token !== null
     this.#token = settings.token
-    const shared = { bodyTimeout: stallMs, headersTimeout: stallMs, ...readProxies(process.env) }
-    const isAllowed = (address: string) => this.#isAllowed(address)
-    this.#agent = new EnvHttpProxyAgent({ ...shared, connect: { timeout: stallMs } })
-    this.#guarded = new EnvHttpProxyAgent({
-      ...shared,
-      connect: { timeout: stallMs, lookup: guardedLookup(isAllowed) },
-    })
+    const onlyAllowed = guardedLookup((address) => this.#isAllowed(address))
+    const agents = (proxies: ReturnType<typeof readProxies>): Agents => {
+      const shared = { bodyTimeout: stallMs, headersTimeout: stallMs, ...proxies }
+      return {
+        known: new EnvHttpProxyAgent({ ...shared, connect: { timeout: stallMs } }),
+        guarded: new EnvHttpProxyAgent({ ...shared, connect: { timeout: stallMs, lookup: onlyAllowed } }),
+      }
+    }
+    this.#agents = agents(readProxies(process.env))
+    this.#directAgents = agents({ httpProxy: '', httpsProxy: '' })
   }
 
   /**
@@ -75,7 +84,8 @@ export class HttpClient {
       const isKnown = known.has(target.hostname)
       const literal = isKnown ? null : literalAddress(target.hostname)
       if (literal !== null && !(await this.#isAllowed(literal))) throw forbidden(target)
-      const response = await this.#send(target, isKnown ? this.#agent : this.#guarded, { headers, origin, signal })
+      const agents = isWithoutProxy(target.hostname, process.env) ? this.#directAgents : this.#agents
+      const response = await this.#send(target, isKnown ? agents.known : agents.guarded, { headers, origin, signal })
       const header = (name: string): string | null => {
         const value = response.headers[name]
         return (Array.isArray(value) ? value[0] : value) ?? null
@@ -93,7 +103,8 @@ export class HttpClient {
   }
 
   async close(): Promise<void> {
-    await Promise.all([this.#agent.destroy(), this.#guarded.destroy()])
+    const all = [this.#agents, this.#directAgents].flatMap(({ known, guarded }) => [known, guarded])
+    await Promise.all(all.map((agent) => agent.destroy()))
   }
 
   async #isAllowed(address: string): Promise<boolean> {
