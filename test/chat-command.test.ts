@@ -379,6 +379,8 @@ describe('chat with a server', () => {
     [['Hi', '-o', 'a.txt'], {}, /^-o a\.txt: expected a file that ends with \.png/],
     [['Hi'], { LOOKOUT_API_KEY: 'wrong' }, /does not know this key/],
     [['Hi'], { LOOKOUT_URL: 'http://127.0.0.1:1' }, /^no server answers at http:\/\/127\.0\.0\.1:1 \(/],
+    [['Hi'], { LOOKOUT_URL: 'http://me:secret@127.0.0.1:1' }, /^LOOKOUT_URL: the address may hold no login; the key/],
+    [['Hi'], { LOOKOUT_URL: 'htp://me:secret@host' }, /^LOOKOUT_URL: expected .*, not 'htp:\/\/\*{3}@host'$/],
   ] as [string[], Record<string, string>, RegExp][])(
     'refuses %j %j in one line',
     async (args, environment, message) => {

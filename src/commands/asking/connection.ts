@@ -7,6 +7,7 @@ import { type ClientOptions, LookoutClient, MOST_WAIT_S } from '../../client/cli
 import { ServerError } from '../../client/server-error.ts'
 import { type Config, ConfigError, localUrl } from '../../config/config.ts'
 import { DEMONSTRATION_NOTE, isDemonstration } from '../../config/shipped-model.ts'
+import { shownAddress } from '../../hub/choice/model-address.ts'
 import type { ModelCard } from '../../models/card.ts'
 import { loadConfig } from '../load-config.ts'
 import { NO_MODEL } from '../models/no-model.ts'
@@ -175,7 +176,11 @@ async function probe(url: string, asking: Asking): Promise<Connected | null> {
 function readUrl(given: string, origin: string): string {
   const url = URL.canParse(given) ? new URL(given) : null
   if (url === null || !/^https?:$/.test(url.protocol)) {
-    throw new ConfigError(`${origin}: expected an address such as http://127.0.0.1:8080, not '${given}'`)
+    throw new ConfigError(`${origin}: expected an address such as http://127.0.0.1:8080, not '${shownAddress(given)}'`)
+  }
+  // The header that would carry it carries the key.
+  if (url.username !== '' || url.password !== '') {
+    throw new ConfigError(`${origin}: the address may hold no login; the key is in --key or LOOKOUT_API_KEY`)
   }
   return `${url.origin}${url.pathname}`.replace(/(\/v1)?\/*$/, '')
 }
