@@ -4,7 +4,7 @@ import { mkdir, mkdtemp, readdir, readFile, rm, utimes, writeFile } from 'node:f
 import { tmpdir } from 'node:os'
 import { dirname, join, relative } from 'node:path'
 import pg from 'pg'
-import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
+import { afterAll, beforeAll, describe, expect, onTestFinished, test, vi } from 'vitest'
 import { Accounts } from '../src/accounts/accounts.ts'
 import { newApiKey } from '../src/accounts/api-key.ts'
 import { Database } from '../src/storage/database.ts'
@@ -291,6 +291,24 @@ async function oldBucket(): Promise<OldStore> {
     },
   }
 }
+
+test.each(['AWS_REGION', 'AWS_DEFAULT_REGION', 'AWS_CONFIG_FILE'])('the region of a bucket is in %s', async (name) => {
+  const folder = await mkdtemp(join(tmpdir(), 'lookout-region-'))
+  const s3 = await S3Server.start()
+  onTestFinished(async () => {
+    vi.unstubAllEnvs()
+    await s3.close()
+    await rm(folder, { recursive: true })
+  })
+  const profile = join(folder, 'config')
+  await writeFile(profile, '[default]\nregion = eu-west-7\n')
+  for (const other of ['AWS_REGION', 'AWS_DEFAULT_REGION']) vi.stubEnv(other, undefined)
+  vi.stubEnv(name, name === 'AWS_CONFIG_FILE' ? profile : 'eu-west-7')
+  const environment = { LOOKOUT_BLOBS: `s3://there?endpoint=http://127.0.0.1:${s3.port}` }
+  const server = await startTestServer({ environment })
+  onTestFinished(() => server.close())
+  expect(s3.region).toBe('eu-west-7')
+})
 
 test('a bucket that falls silent or breaks off is a 503, and a client that pauses is not cut off', async () => {
   const UNAVAILABLE = 'The file store is not responding; try again later'

@@ -23,12 +23,20 @@ const REFUSALS = [400, 401, 403, 404]
  * Stores blobs as objects in a bucket of any S3-compatible store. An upload is written to a file first: S3 needs its
  * length, and a rejected upload must not leave the machine.
  * @param url `s3://bucket/prefix?endpoint=https://...&region=...`; the endpoint is Amazon's by default. `young` and
- * `silence`, in seconds, replace `YOUNG_MS` and `SILENCE_MS`. Credentials come from the usual AWS sources (`AWS_ACCESS_KEY_ID`, profiles, roles).
+ * `silence`, in seconds, replace `YOUNG_MS` and `SILENCE_MS`. Credentials come from the usual AWS sources (`AWS_ACCESS_KEY_ID`, profiles, roles), and so does the region that
+ * is not named.
  * @param folder for uploads on their way.
  */
 export async function openS3Blobs(url: URL, folder: string): Promise<BlobStore> {
   const sdk = await import('@aws-sdk/client-s3')
   const endpoint = url.searchParams.get('endpoint')
+  const { AWS_REGION, AWS_DEFAULT_REGION } = process.env
+  // The SDK looks into AWS_REGION and the profile; AWS's other tools know both variables.
+  const region =
+    url.searchParams.get('region') ||
+    AWS_REGION ||
+    AWS_DEFAULT_REGION ||
+    (await new sdk.S3Client().config.region().catch(() => 'us-east-1'))
   const msOf = (name: string, usual: number) => {
     const seconds = url.searchParams.get(name)
     return seconds === null ? usual : Number(seconds) * 1000
@@ -36,7 +44,7 @@ export async function openS3Blobs(url: URL, folder: string): Promise<BlobStore> 
   const silenceMs = msOf('silence', SILENCE_MS)
   const clientWith = (limits: object) =>
     new sdk.S3Client({
-      region: url.searchParams.get('region') ?? process.env.AWS_REGION ?? 'us-east-1',
+      region,
       ...(endpoint === null ? {} : { endpoint, forcePathStyle: true }),
       maxAttempts: ATTEMPTS,
       // Everything that it would log is also thrown as an error.

@@ -12,6 +12,8 @@ interface StoredObject {
  */
 export class S3Server {
   readonly objects = new Map<string, StoredObject>()
+  /** The region for which the last request was signed. */
+  region: string | undefined
   /** Whether it rejects every request, as one that has other keys. */
   refuses = false
   /** Whether it leaves every request without an answer. */
@@ -46,6 +48,7 @@ export class S3Server {
       response.writeHead(status, { 'content-type': 'application/xml' }).end(`<Error><Code>${code}</Code></Error>`)
     if (this.refuses || !request.headers.authorization?.startsWith('AWS4-HMAC-SHA256 '))
       return void fail(403, 'AccessDenied')
+    this.region = request.headers.authorization.split('/')[2]
     if (bucket === undefined || bucket === '') return void fail(400, 'InvalidBucketName')
     if (key === '') return void response.end(this.#list(url.searchParams))
     switch (request.method) {
