@@ -321,6 +321,11 @@ describe('limits', () => {
     expect(Number.parseInt(annotations['nginx.org/client-max-body-size'], 10)).toBeGreaterThan(LARGEST_MIB)
     expect(Number(/max_size (\d+)MiB/.exec(await textOf('Caddyfile'))![1])).toBeGreaterThan(LARGEST_MIB)
     expect(manifest('HTTPRoute', 'lookout').spec.rules[0].timeouts.request).toBe('0s')
+    const [, nginx] = /```nginx\n(.*?)```/s.exec(await readFile('docs/operations.md', 'utf8'))!
+    expect(seconds(/proxy_read_timeout (\w+);/.exec(nginx!)![1]!)).toBeGreaterThan(OCR_S)
+    expect(Number(/client_max_body_size (\d+)m;/.exec(nginx!)![1])).toBeGreaterThan(LARGEST_MIB)
+    // Otherwise LOOKOUT_OLLAMA takes its requests for those of this machine.
+    expect(nginx).toContain('proxy_set_header X-Forwarded-For ')
   })
 })
 
