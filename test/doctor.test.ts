@@ -3,6 +3,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { doctor as command } from '../src/commands/models/doctor.ts'
+import type { Work } from '../src/inference/contract/work.ts'
 import { LocalEngine } from '../src/inference/local/host/local-engine.ts'
 import { loadCard, type ModelCard, type ServedId } from '../src/models/card.ts'
 import { outcomeHere, outcomeOf, startLookout } from './support/command-line.ts'
@@ -134,6 +135,26 @@ describe('a card that does not fit its model', () => {
     })
     expect(textOf(findings, 'images')).toBe('the model is not served with images')
     expect(textOf(findings, 'speed')).not.toContain('image')
+  })
+
+  test('the time of the encoder is the one that the engine reports', async () => {
+    const LONG_MS = 3_600_000
+    const slow = new Proxy(engine, {
+      get(target, name) {
+        if (name === 'generate') {
+          return ({ trace, ...work }: Work, signal: AbortSignal) => {
+            const slower = trace && { ...trace, encoded: (ms: number) => trace.encoded(ms + LONG_MS) }
+            return target.generate(slower ? { ...work, trace: slower } : work, signal)
+          }
+        }
+        const value = Reflect.get(target, name)
+        return typeof value === 'function' ? value.bind(target) : value
+      },
+    })
+    const findings = await findingsOf(shipped, slow, { checks: ['speed'] })
+    const { encoderMs } = findings.find(({ check }) => check === 'speed')!.numbers!
+    expect(encoderMs).toBeGreaterThanOrEqual(LONG_MS)
+    expect(textOf(findings, 'speed')).toContain(`; encoder ${encoderMs} ms; `)
   })
 
   test('what the card may not promise is a finding', async () => {

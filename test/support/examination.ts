@@ -1,12 +1,17 @@
-import { examine } from '../../src/doctor/examination.ts'
+import { type ExaminationOptions, examine } from '../../src/doctor/examination.ts'
 import type { Finding } from '../../src/doctor/finding.ts'
 import type { Engine } from '../../src/inference/contract/engine.ts'
 import type { ModelCard } from '../../src/models/card.ts'
 
 /** What the doctor finds of a model behind an engine, with few images. */
-export async function findingsOf(card: ModelCard, engine: Engine): Promise<Finding[]> {
+export async function findingsOf(
+  card: ModelCard,
+  engine: Engine,
+  options: Pick<ExaminationOptions, 'checks'> = {},
+): Promise<Finding[]> {
   const findings: Finding[] = []
-  for await (const finding of examine({ card, served: card.serves[0]!, engine, images: 6 })) findings.push(finding)
+  for await (const finding of examine({ card, served: card.serves[0]!, engine, images: 6, ...options }))
+    findings.push(finding)
   return findings
 }
 

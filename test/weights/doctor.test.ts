@@ -61,10 +61,12 @@ describe('the command', () => {
       best: { space: '0..1000', order: 'x first', form: 'corners' },
     })
     expect((numbers('coordinates').best as { error: number }).error).toBeLessThan(0.5)
-    const { memoryBytes, ...speeds } = numbers('speed')
+    const { memoryBytes, encoderMs, ...speeds } = numbers('speed')
     for (const [name, value] of Object.entries(speeds)) expect(value, name).toBeGreaterThan(0)
-    if (isHere) expect(memoryBytes).toBeGreaterThan(0)
-    else expect(memoryBytes).toBeNull()
+    for (const value of [memoryBytes, encoderMs]) {
+      if (isHere) expect(value).toBeGreaterThan(0)
+      else expect(value).toBeNull()
+    }
   })
 })
 

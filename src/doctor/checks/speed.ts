@@ -1,6 +1,7 @@
 import { GREEDY } from '../../inference/contract/greedy.ts'
 import type { PromptPart } from '../../inference/contract/parts.ts'
 import type { Branch } from '../../inference/contract/work.ts'
+import type { WorkTrace } from '../../inference/contract/work-trace.ts'
 import { drawExhibits } from '../exhibit.ts'
 import type { Finding } from '../finding.ts'
 import { seededRandom } from '../random.ts'
@@ -20,6 +21,8 @@ interface Timing {
   /** From the request to the first text, and from there to the end. */
   readonly firstMs: number
   readonly restMs: number
+  /** As the engine reports it. Null: it encoded nothing, or does not say. */
+  readonly encoderMs: number | null
 }
 
 /** How fast the model is on this machine. There is nothing to compare it with. */
@@ -27,13 +30,12 @@ export async function checkSpeed(subject: Subject): Promise<Finding> {
   const prompt = await time(subject, [words(PROMPT_WORDS, 1)], 1, 1)
   const alone = await time(subject, [words(QUESTION_WORDS, 2)], 1, REPLY_TOKENS)
   const together = await time(subject, [words(QUESTION_WORDS, 3)], STREAMS, REPLY_TOKENS)
-  const prefill = rate(prompt.promptTokens, prompt.firstMs)
   const numbers = {
-    promptTokensPerSecond: prefill,
+    promptTokensPerSecond: rate(prompt.promptTokens, prompt.firstMs),
     decodeTokensPerSecond: rate(alone.completionTokens - 1, alone.restMs),
     [`decodeTokensPerSecond${STREAMS}`]: rate(together.completionTokens - STREAMS, together.restMs),
     firstTokenMs: Math.round(alone.firstMs),
-    ...(subject.blindness === null ? await imageTimes(subject, prefill) : {}),
+    ...(subject.blindness === null ? await imageTimes(subject) : {}),
     // 0 where the model runs on other machines.
     memoryBytes: (await subject.engine.stats?.())?.residentBytes || null,
   }
@@ -48,26 +50,35 @@ function describe(numbers: Readonly<Record<string, number | null>>): string {
     `prompt ${perSecond(promptTokensPerSecond)} tokens/s`,
     `decode ${perSecond(decodeTokensPerSecond)} tokens/s, ${perSecond(numbers[`decodeTokensPerSecond${STREAMS}`])} in ${STREAMS} streams`,
     `first token after ${firstTokenMs} ms`,
-    ...(imageFirstTokenMs == null
-      ? []
-      : [`with an image after ${imageFirstTokenMs} ms, encoder about ${encoderMs} ms`]),
+    ...(imageFirstTokenMs == null ? [] : [`with an image after ${imageFirstTokenMs} ms`]),
+    ...(encoderMs == null ? [] : [`encoder ${encoderMs} ms`]),
     ...(memoryBytes == null ? [] : [`memory ${(memoryBytes / 2 ** 30).toFixed(2)} GiB`]),
   ].join('; ')
 }
 
-/** The encoder's share is what the prompt's tokens do not explain. */
-async function imageTimes(subject: Subject, prefill: number | null) {
+async function imageTimes(subject: Subject) {
   // An image that the engine has not seen yet.
   const [exhibit] = await drawExhibits(subject, 1, 2)
   const parts: PromptPart[] = [{ type: 'image', image: exhibit!.image.image }, words(QUESTION_WORDS, 4)]
-  const { promptTokens, firstMs } = await time(subject, parts, 1, 1)
-  const explained = prefill === null ? 0 : (promptTokens / prefill) * 1000
-  return { imageFirstTokenMs: Math.round(firstMs), encoderMs: Math.max(0, Math.round(firstMs - explained)) }
+  const { firstMs, encoderMs } = await time(subject, parts, 1, 1)
+  return { imageFirstTokenMs: Math.round(firstMs), encoderMs: encoderMs === null ? null : Math.round(encoderMs) }
 }
 
 async function time(subject: Subject, parts: PromptPart[], n: number, maxTokens: number): Promise<Timing> {
   const branch: Branch = { suffix: [], n, maxTokens, sampling: REPEATING }
-  const work = { organisation: ORGANISATION, prefix: parts, branches: [branch] }
+  let encoderMs: number | null = null
+  const trace: WorkTrace = {
+    encoded: (ms) => {
+      encoderMs = (encoderMs ?? 0) + ms
+    },
+    asked: () => ({ headers: {}, end() {} }),
+    admitted() {},
+    started() {},
+    spoke() {},
+    settled() {},
+    ended() {},
+  }
+  const work = { organisation: ORGANISATION, prefix: parts, branches: [branch], trace }
   const started = performance.now()
   const { prompts, events } = await subject.engine.generate(work, subject.signal)
   let first = 0
@@ -78,7 +89,7 @@ async function time(subject: Subject, parts: PromptPart[], n: number, maxTokens:
     if (event.type === 'finish') completionTokens += event.completionTokens
   }
   const { promptTokens } = prompts[0]!
-  return { promptTokens, completionTokens, firstMs: first - started, restMs: performance.now() - first }
+  return { promptTokens, completionTokens, firstMs: first - started, restMs: performance.now() - first, encoderMs }
 }
 
 /** Each seed has words of its own, so that nothing of them is in a cache. */
