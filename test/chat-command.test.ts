@@ -440,6 +440,23 @@ test('a server whose certificate is not trusted is not one that is away', async 
   })
 })
 
+test.each([
+  [413, 'Payload Too Large'],
+  [502, 'Bad Gateway'],
+])('what a proxy answers by itself is said: %i', async (status, text) => {
+  const proxy = createServer((_request, response) => {
+    response.writeHead(status, { 'content-type': 'text/html' }).end(`<h1>${status} ${text}</h1>`)
+  }).listen(0, '127.0.0.1')
+  onTestFinished(() => void proxy.close())
+  await once(proxy, 'listening')
+  const url = `http://127.0.0.1:${(proxy.address() as AddressInfo).port}`
+  expect(await chat(['Hi there'], { LOOKOUT_URL: url })).toEqual({
+    code: 1,
+    stdout: '',
+    stderr: `lookout: the server at ${url} answered ${status} ${text}, not as a Lookout server does\n`,
+  })
+})
+
 test('a server that has had too many requests is waited for, and no model is loaded', async () => {
   let asked = 0
   const busy = createServer((_request, response) => {

@@ -336,7 +336,12 @@ export class LookoutClient {
     const { status } = response
     const answer = await rawAnswer(response).catch(() => null)
     const error = errorIn(answer?.body ?? '')
-    if (typeof error?.message !== 'string') return this.#notLookout(status, status >= 502 && status <= 504)
+    if (typeof error?.message !== 'string') {
+      // It may be of a proxy that reaches no server, or takes no body of this size.
+      const said = `${status} ${response.statusText}`.trim()
+      const message = `the server at ${this.url} answered ${said}, not as a Lookout server does`
+      return new ServerError(message, { status, isAway: status >= 502 && status <= 504 })
+    }
     if (status === 401) {
       const message =
         this.#options.key === null
@@ -358,8 +363,8 @@ export class LookoutClient {
     return new ServerError(`the connection to ${this.url} broke (${causeOf(error)})`, { status: 0, isAway: true })
   }
 
-  #notLookout(status = 502, isAway = false): ServerError {
-    return new ServerError(`the server at ${this.url} is not a Lookout server`, { status, isAway })
+  #notLookout(): ServerError {
+    return new ServerError(`the server at ${this.url} is not a Lookout server`, { status: 502 })
   }
 }
 
