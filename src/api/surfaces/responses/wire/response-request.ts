@@ -55,7 +55,13 @@ const allowedTools = requests.object('ResponseAllowedTools', {
   type: z.literal('allowed_tools'),
   mode: z.enum(['auto', 'required']),
   tools: z
-    .array(requests.object('ResponseAllowedTool', { type: z.string(), name: z.string().nullish() }))
+    .array(
+      requests.object('ResponseAllowedTool', {
+        type: z.string(),
+        name: z.string().nullish(),
+        server_label: z.string().nullish().describe('Accepted and ignored, as MCP servers are.'),
+      }),
+    )
     .min(1)
     .max(MOST_TOOLS),
 })
