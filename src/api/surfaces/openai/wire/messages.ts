@@ -243,7 +243,29 @@ export const userParts = z.array(userPart).min(1).max(MOST_PARTS)
 /** A text or an image. */
 export const toolPart = requests.union('ToolPart', 'type', [textPart, imageUrl, imageFileId])
 
-const texts = z.union([z.string(), z.array(textPart).min(1).max(MOST_PARTS)])
+/** A thought, in the shape of Mistral's API or of Anthropic's. */
+const thinkingPart = requests
+  .object('ThinkingPart', {
+    type: z.literal('thinking'),
+    thinking: z.union([
+      z.string(),
+      z
+        .array(requests.object('ThoughtPart', { type: z.string(), text: z.string().nullish() }))
+        .max(MOST_PARTS)
+        .describe('Parts without a text are skipped.'),
+    ]),
+  })
+  .transform(({ type, thinking }) => {
+    const text = typeof thinking === 'string' ? thinking : thinking.map(({ text }) => text ?? '').join('')
+    return { type, text }
+  })
+
+/** A system message may show what a thought looks like. */
+const systemPart = requests.union('SystemPart', 'type', [
+  textPart,
+  thinkingPart.transform(({ text }) => ({ type: 'text' as const, text })),
+])
+const texts = z.union([z.string(), z.array(systemPart).min(1).max(MOST_PARTS)])
 
 const calledFunction = requests.object('CalledFunction', {
   name: z.string().min(1),
@@ -263,7 +285,11 @@ const user = requests.object('UserMessage', { role: z.literal('user'), content: 
 const refusalPart = requests
   .object('RefusalPart', { type: z.literal('refusal'), refusal: z.string() })
   .transform(({ refusal }) => ({ type: 'text' as const, text: refusal }))
-const earlierPart = requests.union('AssistantPart', 'type', [textPart, refusalPart])
+/** Where an earlier reply, of Mistral's API, cites something. */
+const referencePart = requests
+  .object('ReferencePart', { type: z.literal('reference') })
+  .transform(() => ({ type: 'text' as const, text: '' }))
+const earlierPart = requests.union('AssistantPart', 'type', [textPart, refusalPart, thinkingPart, referencePart])
 const assistant = z
   .object({
     role: z.literal('assistant'),
@@ -271,6 +297,11 @@ const assistant = z
     refusal: z.string().nullish(),
     reasoning_content: z.string().nullish(),
     tool_calls: z.array(toolCall).max(MOST_CALLS).nullish(),
+    prefix: z
+      .boolean()
+      .nullish()
+      .catch(undefined)
+      .describe('Ignored; with `compatibility: openai`, `true` in the last message is rejected.'),
   })
   .superRefine(({ content, refusal, reasoning_content: reasoning, tool_calls: calls }, context) => {
     if ((content ?? refusal ?? reasoning ?? null) !== null || (calls ?? []).length > 0) return
@@ -278,7 +309,13 @@ const assistant = z
     context.addIssue({ code: 'custom', path: ['content'], message })
   })
   .register(requestSchemas, { id: 'AssistantMessage' })
-  .transform(({ refusal, ...turn }) => ({ ...turn, content: turn.content ?? refusal }))
+  .transform(({ refusal, content: said, ...turn }) => {
+    if (!Array.isArray(said)) return { ...turn, content: said ?? refusal }
+    const thoughts = said.flatMap((part) => (part.type === 'thinking' ? [part.text] : []))
+    const content = said.filter((part) => part.type === 'text')
+    const reasoning_content = turn.reasoning_content ?? (thoughts.length > 0 ? thoughts.join('') : undefined)
+    return { ...turn, content: content.length > 0 ? content : refusal, reasoning_content }
+  })
 const tool = requests.object('ToolMessage', {
   role: z.literal('tool'),
   tool_call_id: z.string().min(1),
