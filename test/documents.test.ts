@@ -186,16 +186,75 @@ describe('a text', () => {
     expect(promptText(engine)).toContain('<tool_response>\nGrüße.\n</tool_response>')
   })
 
+  test('is among the input items of a response as it was sent', async () => {
+    const long = 'a,b\n'.repeat(6_000)
+    const output = [{ type: 'input_file', file_data: textUrl('text/plain', 'The wide river') }]
+    const content = [
+      { type: 'input_file', filename: 'a.txt', file_data: textUrl('text/plain', 'Grüße.') },
+      { type: 'input_file', file_data: textUrl('text/csv', long) },
+    ]
+    const input = [
+      { role: 'user', content },
+      { type: 'function_call', call_id: 'c', name: 'f', arguments: '{}' },
+      { type: 'function_call_output', call_id: 'c', output },
+    ]
+    const tools = [{ type: 'function', name: 'f', parameters: {} }]
+    // A large body is read in a thread, where media becomes bytes.
+    const asked = { model, input, tools, ignored: 'x'.repeat(200_000) }
+    const { id } = await jsonOf<{ id: string }>(await server.post('/v1/responses', asked))
+    const items = await server.get(`/v1/responses/${id}/input_items?order=asc`)
+    expect(await jsonOf(items)).toMatchObject({ data: [{ content }, {}, { output }] })
+    const more = await server.post('/v1/responses', { model, input: 'And?', previous_response_id: id })
+    expect([more.status, promptText(engine)]).toEqual([200, expect.stringContaining(`Grüße.${long}`)])
+  })
+
+  test('is read in the charset of its mark, or in that of its data URL', async () => {
+    const utf16 = Buffer.from('Grüße.', 'utf16le')
+    const marked = Buffer.concat([Buffer.of(0xff, 0xfe), utf16])
+    const latin1 = Buffer.from('Grüße.', 'latin1')
+    for (const url of [
+      textUrl('text/plain', marked),
+      textUrl('text/plain', Buffer.from(marked).swap16()),
+      textUrl('text/plain;charset=iso-8859-1', marked),
+      textUrl('text/csv; header=present; charset="ISO-8859-1"', latin1),
+      textUrl('text/plain;charset=utf-16le', utf16),
+      textUrl('text/plain;charset=unknown', 'Grüße.'),
+      'data:text/plain;charset=windows-1252,Gr%FC%DFe.',
+    ]) {
+      const asked = { file_data: url, filename: 'a.txt' }
+      const shown = expect.stringContaining('user\na.txt\n\nGrüße.<|im_end|>')
+      const chat = await ask(file(asked))
+      expect([url, chat.status, promptText(engine)]).toEqual([url, 200, shown])
+      const input = [{ role: 'user', content: [{ type: 'input_file', ...asked }] }]
+      const response = await server.post('/v1/responses', { model, input })
+      expect([url, response.status, promptText(engine)]).toEqual([url, 200, shown])
+    }
+  })
+
+  test('at an address of clients of Mistral’s API is shown below its name', async () => {
+    const part = { type: 'document_url', document_url: textUrl('text/plain', 'Grüße.'), document_name: 'a.txt' }
+    const response = await ask(part)
+    expect([response.status, promptText(engine)]).toEqual([
+      200,
+      expect.stringContaining('user\na.txt\n\nGrüße.<|im_end|>'),
+    ])
+  })
+
   test('is what its bytes are, not what it is called', async () => {
     const pages = await seen(await ask(file({ file_data: textUrl('text/plain', threePages) })))
     expect(middles(pages)).toEqual([RED, GREEN, BLUE])
-    for (const [bytes, fields] of [
-      [Uint8Array.of(0xff, 0x41, 0x42), {}],
-      ['A\0 \0t\0', {}],
-      ['A text', { pages: '1' }],
-    ] as const) {
-      const error = await errorOf(await ask(file({ file_data: textUrl('text/plain', bytes), ...fields })))
-      expect(error.message).toContain('the data is an unknown type')
+    const refused = await errorOf(await ask(file({ file_data: textUrl('text/plain', 'A text'), pages: '1' })))
+    expect(refused.message).toContain('the data is an unknown type')
+    for (const bytes of [Uint8Array.of(0xff, 0x41, 0x42), 'A\0 \0t\0']) {
+      const file_data = textUrl('text/plain', bytes)
+      const message = expect.stringContaining('expected a text in UTF-8, or with its charset')
+      expect(await errorOf(await ask(file({ file_data })))).toMatchObject({
+        ...{ message, param: 'messages[0].content[0].file.file_data' },
+      })
+      const input = [{ role: 'user', content: [{ type: 'input_file', file_data }] }]
+      expect(await errorOf(await server.post('/v1/responses', { model, input }))).toMatchObject({
+        ...{ message, param: 'input[0].content[0].file_data' },
+      })
     }
   })
 })

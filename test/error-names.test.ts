@@ -247,7 +247,7 @@ describe('the same mistake on every API', () => {
   test('the same in a stream', async () => {
     server.engine.script = { texts: ['{}'] }
     const last = async (path: string, body: object) => {
-      const response = await server.post(path, { model: MODEL, max_tokens: 100, stream: true, ...body })
+      const response = await server.post(path, { model: MODEL, stream: true, ...body })
       const data = (await response.text()).split('\n').filter((line) => line.startsWith('data: {'))
       return JSON.parse(data.at(-1)!.slice('data: '.length))
     }
@@ -259,7 +259,7 @@ describe('the same mistake on every API', () => {
       type: 'response.failed',
       response: { error: { message: mismatch('text.format') } },
     })
-    expect(await last('/v1/messages', schemaIn.messages(object))).toMatchObject({
+    expect(await last('/v1/messages', { max_tokens: 100, ...schemaIn.messages(object) })).toMatchObject({
       error: { message: mismatch('output_config.format') },
     })
     const lines = await server.post('/api/chat', { model: MODEL, ...schemaIn.ollamaChat(object) })

@@ -129,6 +129,7 @@ const TAKEN: [api: keyof typeof paths, fields: object][] = [
   ['chat', { metadata: { trace: 'a' }, user: 'u', safety_identifier: 's' }],
   ['chat', { prompt_cache_key: 'k', prompt_cache_retention: '24h', prompt_cache_options: { mode: 'implicit' } }],
   ['chat', { service_tier: 'auto' }],
+  ['chat', { service_tier: 'standard_only' }],
   ['chat', { service_tier: 'default', verbosity: 'medium', modalities: ['text'], logit_bias: {} }],
   ['chat', { stream: true, stream_options: { include_usage: true, include_obfuscation: false } }],
   ['chat', { parallel_tool_calls: false }],
@@ -184,7 +185,7 @@ test.each(TAKEN)('%s takes %j', async (api, fields) => {
 
 test.each([
   ['chat', { store: true }, 'store', /only false is supported/],
-  ['chat', { service_tier: 'flex' }, 'service_tier', /only auto and default is supported/],
+  ['chat', { service_tier: 'flex' }, 'service_tier', /only auto, default, and standard_only is supported/],
   ['chat', { verbosity: 'low' }, 'verbosity', /only medium is supported/],
   ['chat', { logit_bias: { 50256: -100 } }, 'logit_bias.50256', /only an empty one is supported/],
   ['chat', { prediction: { type: 'content', content: 'a' } }, 'prediction', /not supported/],
@@ -376,6 +377,52 @@ describe('in the shape of Mistral’s clients', () => {
     expect(response.status, await response.text()).toBe(200)
     expect(promptText(server.engine)).toContain('"2":"b"')
     expect((await errorOf(await ask([question], { tools, tool_choice: 'any' }, strict))).param).toBe('tool_choice')
+  })
+
+  test('thoughts in parts are thoughts, those of a system message its text, and citations are left out', async () => {
+    const cited = { type: 'reference', reference_ids: [1, 'b'] }
+    const thinking = {
+      type: 'thinking',
+      thinking: [{ type: 'text', text: 'I had' }, cited, { type: 'text', text: ' to.' }],
+    }
+    const call = { id: 'a', function: { name: 'look', arguments: '{}' } }
+    const messages = [
+      { role: 'system', content: [{ type: 'text', text: 'Think: ' }, thinking, { type: 'text', text: ' Answer.' }] },
+      { role: 'user', content: 'Hi' },
+      {
+        role: 'assistant',
+        content: [{ ...thinking, signature: null, closed: true }, { type: 'text', text: 'Yes' }, cited],
+      },
+      { role: 'user', content: 'Look' },
+      { role: 'assistant', content: [{ type: 'thinking', thinking: 'As Anthropic has it.' }], tool_calls: [call] },
+      { role: 'tool', name: 'look', tool_call_id: 'a', content: 'ok' },
+    ]
+    for (const to of [server, strict]) {
+      const response = await to.post(paths.chat, { model, messages, tools: [named('look')] })
+      expect(response.status, await response.text()).toBe(200)
+      const prompt = promptText(to.engine)
+      expect(prompt).toContain('Think: I had to. Answer.')
+      expect(prompt).toContain('assistant\n<think>\nI had to.\n</think>\n\nYes<|im_end|>')
+      expect(prompt).toContain('<think>\nAs Anthropic has it.\n</think>\n\n<tool_call>')
+    }
+    expect((await server.post(paths.chat, { model, messages: messages.slice(0, 4) })).status).toBe(200)
+    expect(promptText(server.engine)).not.toContain('<think>\nI had')
+  })
+
+  test('a prefix that the reply should begin with is refused, not ignored', async () => {
+    const said = { role: 'assistant', content: 'The picture shows', prefix: true }
+    const messages = [...hello.messages, said]
+    const refused = await server.post(paths.chat, { model, messages })
+    expect([refused.status, await errorOf(refused)]).toEqual([
+      400,
+      expect.objectContaining({ param: 'messages[1].prefix', message: expect.stringContaining('not continued') }),
+    ])
+    for (const [to, turns] of [
+      [strict, messages],
+      [server, [...messages, ...hello.messages]],
+      [server, [...hello.messages, { ...said, prefix: false }]],
+    ] as const)
+      expect((await to.post(paths.chat, { model, messages: turns })).status).toBe(200)
   })
 
   test('models say what they do, and bytes have no type where only such are accepted', async () => {

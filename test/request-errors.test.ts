@@ -78,7 +78,7 @@ const MALFORMED: Case[] = [
     'an image in a system message',
     messages({ role: 'system', content: [{ type: 'image_url', image_url: url }] }, user),
     'messages[0].content[0].type',
-    /expected 'text'/,
+    /expected one of 'text', 'thinking'/,
   ],
   [
     'an image in an assistant message',

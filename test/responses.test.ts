@@ -336,12 +336,19 @@ describe('the input', () => {
     expect((await post({ tools: others, tool_choice: 'required' })).status).toBe(200)
   })
 
-  test('allowed tools are the only ones', async () => {
-    const clock = { type: 'function', name: 'clock' }
-    const choice = { type: 'allowed_tools', mode: 'auto', tools: [{ type: 'function', name: 'clock' }] }
-    const response = await respond({ tools: [...tools, clock], tool_choice: choice })
-    expect(response).toMatchObject({ tool_choice: 'auto', tools: [{ name: 'clock' }] })
+  test('allowed tools are the only ones that the model sees, and the response has all as sent', async () => {
+    const clock = { type: 'function', name: 'clock' } as const
+    const allowed = [clock, { type: 'mcp', server_label: 'wiki' }, { type: 'web_search' }]
+    const choice = { type: 'allowed_tools', mode: 'auto', tools: allowed } as const
+    const asked = { tools: [...tools, clock], tool_choice: choice }
+    const response = await respond(asked)
+    expect(response.tool_choice).toEqual(choice)
+    expect(response.tools).toMatchObject([{ name: 'weather', parameters: tools[0]!.parameters }, { name: 'clock' }])
+    expect(promptText(server.engine)).toContain('clock')
     expect(promptText(server.engine)).not.toContain('weather')
+    expect(await client.responses.retrieve(response.id)).toMatchObject({ tool_choice: choice, tools: response.tools })
+    const [begun] = await eventsOf(await post({ ...asked, stream: true }))
+    expect(begun).toMatchObject({ response: { tool_choice: choice, tools: response.tools } })
   })
 
   test('allowed tools must be there', async () => {
@@ -479,6 +486,10 @@ test.each<[string, object, string | null, string | null, RegExp]>([
   ['a conversation', { conversation: 'conv_1' }, 'conversation', null, /previous_response_id/],
   ['a stored prompt', { prompt: { id: 'p' } }, 'prompt', null, /not supported/],
   ['truncation', { truncation: 'auto' }, 'truncation', null, /disabled/],
+  ['moderation', { moderation: { model: 'm' } }, 'moderation', null, /nothing is moderated/],
+  ['the length of a chat', { max_tokens: 2 }, 'max_tokens', null, /use max_output_tokens/],
+  ['its newer name', { max_completion_tokens: 2 }, 'max_completion_tokens', null, /use max_output_tokens/],
+  ['the effort of a chat', { reasoning_effort: 'low' }, 'reasoning_effort', null, /use reasoning\.effort/],
   ['an effort', { reasoning: { effort: 'utmost' } }, 'reasoning.effort', null, /expected one of/],
   ['too many output tokens', { max_output_tokens: 1e6 }, 'max_output_tokens', null, /^max_output_tokens is 1000000/],
   ['a temperature', { temperature: 3 }, 'temperature', 'invalid_temperature', /at most 2/],

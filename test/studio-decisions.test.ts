@@ -1,10 +1,14 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
+import type { DecisionAnswer } from '../src/client/answers.ts'
+import { answerCsv } from '../src/commands/deciding/answers.ts'
+import type { AskedQuestion } from '../src/commands/deciding/question-file.ts'
 import { toAnswer, topOf } from '../studio/src/decisions/answer.ts'
 import { toCsv } from '../studio/src/decisions/answer-export.ts'
 import { percentText } from '../studio/src/decisions/percent-text.ts'
 import { readQuestionFile, writeQuestionFile } from '../studio/src/decisions/question-file.ts'
-import { QUESTION_TYPES, toBody } from '../studio/src/decisions/questions.ts'
+import { QUESTION_TYPES, type TypedQuestion, toBody } from '../studio/src/decisions/questions.ts'
+import type { AnswerBody } from '../studio/src/decisions/wire.ts'
 import { factsText } from '../studio/src/multilook/look-facts.ts'
 
 describe('a file of questions', () => {
@@ -53,10 +57,32 @@ test('a predicate is as sure as its likelier side, of what the model would say',
   expect(answer).toMatchObject({ confidence: 0.4, mass: 0.5 })
   if (answer.kind !== 'read') throw new Error()
   expect(topOf(answer)).toEqual({ name: 'No', share: 0.8 })
-  const question = { id: 'a', type: 'predicate', text: ' Is it, or not? ', options: [], max: null } as const
-  expect(toCsv([{ question, answer, media: '', model: null }])).toBe(
-    'question,type,answer,probability,confidence\r\n"Is it, or not?",predicate,No,0.8,0.4\r\n',
-  )
+})
+
+test('the CSV of answers has the cells of the command line', () => {
+  const share = { x_label_mass: 0.5, confidence: 0.4 }
+  const box = { left: 0.125, top: 0.25, right: 0.5, bottom: 1 }
+  const bodies: AnswerBody[] = [
+    { type: 'predicate', probability: 0.2, x_label_mass: 0.5 },
+    { ...share, type: 'choice', choice: 'Red', probabilities: [{ value: 'Red', probability: 0.75 }] },
+    { ...share, type: 'score', score: 1.2345, probabilities: [{ label: 'low', value: 0, probability: 1 }] },
+    { ...share, type: 'x_count', count: 0, probabilities: [{ value: 0, probability: 0.6 }] },
+    { type: 'x_box', box, confidence: 0.9 },
+    { type: 'x_box', box: null, confidence: null },
+    { type: 'x_point', point: { x: 0.5, y: 0.0625 }, confidence: 0.9 },
+    { type: 'x_clip', clip: { start_seconds: 0, end_seconds: 1.5 }, confidence: null },
+    { type: 'refusal' },
+  ] as never
+  const asked = bodies.map((body) => ({ type: body.type, instructions: ' Is it, or not? ' }))
+  const decided = bodies.map((body) => {
+    const question = { id: 'a', type: body.type, text: ' Is it, or not? ', options: [], max: null } as TypedQuestion
+    return { question, answer: toAnswer(body), media: '', model: null }
+  })
+  const answers = bodies as readonly unknown[] as readonly DecisionAnswer[]
+  const written = answerCsv([{ file: 'a.png', answers }], asked as unknown as readonly AskedQuestion[])
+  const withoutFile = written.replaceAll(/^(a\.png|file),/gm, '').replaceAll('" Is it, or not? "', '"Is it, or not?"')
+  expect(toCsv(decided)).toBe(withoutFile)
+  expect(toCsv(decided)).toContain('predicate,no,0.2,\r\n')
 })
 
 test('the figures say how often the context was read', () => {

@@ -30,6 +30,13 @@ export type Located =
 /** The path of a stored file's content. The host does not matter: the server may have several public names. */
 const CONTENT_PATH = /\/v1\/files\/(file-[A-Za-z0-9_-]+)\/content\/?$/
 
+const TEXT_URL = /^\s*data:(?:text\/|application\/json\b)/i
+
+/** Whether a reference is a data URL that says that it is a text. */
+export function isTextUrl(reference: string): boolean {
+  return TEXT_URL.test(reference.slice(0, 100))
+}
+
 /** @throws ApiError 400 naming `param`. */
 export function locate(reference: MediaReference, param: string): Located {
   if (reference.type === 'frame') throw new Error('A camera’s frame is read as a picture, and whole')

@@ -231,7 +231,8 @@ describe('what the model is shown', () => {
     ['/v1/messages', { type: 'custom', name: 'f', input_schema: 0, parameters: 5, function: { input_schema: 'x' } }],
   ])('%s: keys of these names that it does not have mean nothing', async (path, tool) => {
     const schema = '{"type":"object","properties":{"city":{}}}'
-    const fields = { model: 'service-mk1.5', messages: [user], input: 'Hi', max_tokens: 100 }
+    const asked = path === '/v1/responses' ? { input: 'Hi' } : { messages: [user], max_tokens: 100 }
+    const fields = { model: 'service-mk1.5', ...asked }
     const body = JSON.stringify({ ...fields, tools: [{ type: 'function', ...tool }] })
     const response = await server.post(path, body.replace(':0', `:${schema}`))
     expect(response.status, await response.text()).toBe(200)

@@ -2,12 +2,11 @@ import { csvLine } from '../../../src/exports/csv.ts'
 import { type Answer, answerText, type Decided, topOf } from './answer.ts'
 import { toBody } from './questions.ts'
 
-/** One line for each answer, as `lookout decide --format csv` writes them. The probability is that of the answer. */
+/** One line for each answer, as `lookout decide --format csv` writes them. The probability of a predicate is that of yes. */
 export function toCsv(decided: readonly Decided[]): string {
-  const lines = decided.map(({ question: { text, type }, answer }) => {
-    const probability = answer.kind === 'read' && answer.score === null ? topOf(answer).share : null
-    return csvLine([text.trim(), type, answerText(answer), cell(probability), cell(confidenceOf(answer))])
-  })
+  const lines = decided.map(({ question: { text, type }, answer }) =>
+    csvLine([text.trim(), type, ...(type === 'predicate' ? predicateCells(answer) : cellsOf(answer))]),
+  )
   return csvLine(['question', 'type', 'answer', 'probability', 'confidence']) + lines.join('')
 }
 
@@ -22,9 +21,23 @@ export function toText(decided: readonly Decided[]): string {
   return decided.map(({ question, answer }) => `${question.text.trim()}\n${answerText(answer)}\n`).join('\n')
 }
 
-function confidenceOf(answer: Answer): number | null {
-  return answer.kind === 'none' ? null : answer.confidence
+function predicateCells(answer: Answer): string[] {
+  if (answer.kind !== 'read') return cellsOf(answer)
+  return [answerText(answer).toLowerCase(), cell(answer.options[0]!.share), '']
 }
+
+function cellsOf(answer: Answer): string[] {
+  if (answer.kind === 'none') return [answerText(answer), '', '']
+  const confidence = cell(answer.confidence)
+  if (answer.kind !== 'read') {
+    const place = answer.place?.map((number, at) => `${EDGES[answer.kind][at]} ${number}`).join(', ')
+    return [place ?? answerText(answer), '', confidence]
+  }
+  if (answer.score !== null) return [cell(answer.score), '', confidence]
+  return [answerText(answer), cell(topOf(answer).share), confidence]
+}
+
+const EDGES = { box: ['left', 'top', 'right', 'bottom'], point: ['x', 'y'], clip: ['start', 'end'] } as const
 
 function cell(number: number | null): string {
   return number === null ? '' : String(number)

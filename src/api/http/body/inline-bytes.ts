@@ -1,6 +1,6 @@
 import { ApiError } from '../../../lib/errors/errors.ts'
 import { isRecord } from '../../../lib/json/parse-json.ts'
-import { locate } from '../../../media/media-source.ts'
+import { isTextUrl, locate } from '../../../media/media-source.ts'
 
 /** Fields that hold base64, or a data URL; all others hold URLs. `image` may hold either. */
 const BASE64_KEYS = ['data', 'data_base64', 'file_data', 'image']
@@ -56,7 +56,8 @@ export function putAt(body: unknown, path: Path, value: unknown): void {
 
 function decoded(text: string, key: string | number): Uint8Array<ArrayBuffer> | null {
   const isUrl = typeof key === 'string' && !BASE64_KEYS.includes(key)
-  if (isUrl && !/^\s*data:/i.test(text.slice(0, 100))) return null
+  // The bytes alone would not say in which charset a text is.
+  if (isUrl ? !/^\s*data:/i.test(text.slice(0, 100)) : isTextUrl(text)) return null
   try {
     const located = locate(isUrl ? { type: 'url', url: text } : { type: 'base64', data: text }, '')
     if (located.type !== 'bytes') return null

@@ -6,6 +6,8 @@ import { ApiError } from '../../../lib/errors/errors.ts'
 import { InlineMedia } from '../../../media/inline-media.ts'
 import { locate } from '../../../media/media-source.ts'
 import { itemId } from '../../../responses/response-id.ts'
+import type { FileParts } from './input-messages.ts'
+import type { ResponseSource } from './response-source.ts'
 import type { ItemBody, UserPartBody } from './wire/items.ts'
 
 type FileIds = ReadonlyMap<string, string>
@@ -30,10 +32,14 @@ export class HeldInput {
   }
 
   /** @throws ApiError 503 when there is no space. */
-  static async hold(items: readonly ItemBody[], organisation: string, files: Files): Promise<HeldInput> {
+  static async hold(
+    { own: items, files: parts }: ResponseSource,
+    organisation: string,
+    files: Files,
+  ): Promise<HeldInput> {
     const input = new HeldInput(items, organisation, files)
     const contents = new Map<MediaUrl, Uint8Array>()
-    for (const { media, form } of mediaOf(items)) {
+    for (const { media, form } of mediaOf(items, parts)) {
       const bytes = contents.has(media) ? null : bytesOf(media, form)
       if (bytes !== null) contents.set(media, bytes)
     }
@@ -70,11 +76,16 @@ export class HeldInput {
   }
 }
 
-function* mediaOf(items: readonly ItemBody[]): Generator<{ media: MediaUrl; form: 'url' | 'base64' }> {
+function* mediaOf(
+  items: readonly ItemBody[],
+  parts: FileParts,
+): Generator<{ media: MediaUrl; form: 'url' | 'base64' }> {
   for (const item of items) {
     const content = item.type === 'function_call_output' ? item.output : contentOf(item)
     if (typeof content === 'string') continue
     for (const part of content as readonly UserPartBody[]) {
+      // A text is kept as the client sent it.
+      if (part.type === 'input_file' && parts.get(part)?.type === 'text') continue
       const form = ['input_audio', 'file', 'input_file'].includes(part.type) ? 'base64' : 'url'
       for (const media of mediaIn(part)) yield { media, form }
     }

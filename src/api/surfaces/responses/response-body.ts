@@ -1,7 +1,7 @@
 import type { FinishReason, ReplyFinish } from '../../../conversation/reply/reply.ts'
 import type { Usage } from '../../../conversation/reply/usage.ts'
 import type { ApiError } from '../../../lib/errors/errors.ts'
-import { choiceOf, toolsOf } from './response-request.ts'
+import { functionsOf } from './response-request.ts'
 import type { OutputItemBody, ResponseBody, ResponseUsageBody } from './wire/response.ts'
 import type { ResponseRequestBody } from './wire/response-request.ts'
 
@@ -43,8 +43,8 @@ export function begunResponse({ id, createdAt, store, body, rawParameters }: Res
     store,
     temperature: body.temperature ?? 0,
     text: { format: formatOf(body), verbosity: verbosity ?? 'medium' },
-    tool_choice: shownChoice(body),
-    tools: toolsOf(body).map(({ tool: { name, description, strict }, index }) => ({
+    tool_choice: body.tool_choice ?? 'auto',
+    tools: functionsOf(body).map(({ tool: { name, description, strict }, index }) => ({
       type: 'function',
       name,
       description: description ?? null,
@@ -68,11 +68,6 @@ function formatOf({ text }: ResponseRequestBody): ResponseBody['text']['format']
   if (format?.type !== 'json_schema') return { type: 'text' }
   const { type, name, description, schema, strict } = format
   return { type, name, description: description ?? null, schema: schema ?? null, strict: strict ?? false }
-}
-
-function shownChoice(body: ResponseRequestBody): ResponseBody['tool_choice'] {
-  const choice = choiceOf(body)
-  return typeof choice === 'object' ? { type: 'function', name: choice.name } : choice
 }
 
 interface Ended extends Pick<ReplyFinish, 'reason' | 'usage'> {

@@ -59,12 +59,20 @@ export function toChat(
   }
 }
 
+interface PlacedFunction {
+  readonly tool: FunctionToolBody
+  /** Its index among the tools of the request. */
+  readonly index: number
+}
+
+export function functionsOf({ tools }: ResponsePromptBody): PlacedFunction[] {
+  return (tools ?? []).flatMap((tool, index) => (isFunction(tool) ? [{ tool, index }] : []))
+}
+
 /** Returns the functions that the model may call. @throws ApiError 400 for an unknown name, and when none is left. */
-export function toolsOf({
-  tools,
-  tool_choice: choice,
-}: ResponsePromptBody): { tool: FunctionToolBody; index: number }[] {
-  const functions = (tools ?? []).flatMap((tool, index) => (isFunction(tool) ? [{ tool, index }] : []))
+function toolsOf(body: ResponsePromptBody): PlacedFunction[] {
+  const functions = functionsOf(body)
+  const { tool_choice: choice } = body
   if (typeof choice !== 'object' || choice?.type !== 'allowed_tools') return functions
   const names = choice.tools.map(({ type, name }) => (type === 'function' ? (name ?? '') : null))
   const allowed = allowedOf(functions, names, ['tool_choice', 'tools'])
@@ -74,7 +82,7 @@ export function toolsOf({
   return allowed
 }
 
-export function choiceOf({ tool_choice: choice }: ResponsePromptBody): ChatRequest['toolUse']['choice'] {
+function choiceOf({ tool_choice: choice }: ResponsePromptBody): ChatRequest['toolUse']['choice'] {
   if (typeof choice !== 'object' || choice === null) return choice ?? 'auto'
   return choice.type === 'function' ? { name: choice.name } : choice.mode
 }

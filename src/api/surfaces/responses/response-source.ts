@@ -1,7 +1,7 @@
 import type { Principal } from '../../../accounts/principal.ts'
 import type { ContentPart } from '../../../conversation/request/message.ts'
 import type { Files } from '../../../files/files.ts'
-import { invalidRequest } from '../../../lib/errors/errors.ts'
+import { invalidRequest, say } from '../../../lib/errors/errors.ts'
 import { nameOf, type Path } from '../../../lib/errors/param.ts'
 import { InlineMedia } from '../../../media/inline-media.ts'
 import { type Located, locate, type MediaReference } from '../../../media/media-source.ts'
@@ -9,6 +9,7 @@ import { HEAD_BYTES, kindOfType, type MediaKind, mediaType } from '../../../medi
 import { responseOfItem } from '../../../responses/response-id.ts'
 import type { Responses, StoredResponse } from '../../../responses/responses.ts'
 import { dataUrl } from '../data-url.ts'
+import { textOfFile, UNREADABLE_TEXT } from '../openai/wire/messages.ts'
 import { type FileParts, type PlacedItem, sourceOfFile } from './input-messages.ts'
 import type { InputFileBody, InputItemBody, ItemBody, UserPartBody } from './wire/items.ts'
 import type { ResponsePromptBody } from './wire/response-request.ts'
@@ -89,7 +90,14 @@ async function filePartsOf(
   items: readonly PlacedItem[],
   typesOf: (ids: readonly string[]) => Promise<ReadonlyMap<string, string>>,
 ): Promise<FileParts> {
-  const placed = items.flatMap(placedFilesOf)
+  const parts = new Map<InputFileBody, ContentPart>()
+  const placed = items.flatMap(placedFilesOf).filter(({ file, param }) => {
+    const found = textOfFile(file)
+    if (found === null) return true
+    if (found.text === null) throw invalidRequest(say`Invalid '${param}': ${UNREADABLE_TEXT}`, param)
+    parts.set(file, { type: 'text', text: found.text })
+    return false
+  })
   if (placed.length > MOST_FILES) {
     throw invalidRequest(`A request may contain at most ${MOST_FILES} files, got ${placed.length}`, 'input')
   }
@@ -98,7 +106,8 @@ async function filePartsOf(
     return at?.type === 'file' ? [at.id] : []
   })
   const types = await typesOf(ids)
-  return new Map(placed.map(({ file, param }) => [file, toPart(file, kindOf(file, types, param))]))
+  for (const { file, param } of placed) parts.set(file, toPart(file, kindOf(file, types, param)))
+  return parts
 }
 
 function placedFilesOf({ item, place, own }: PlacedItem): { file: InputFileBody; param: Path }[] {
@@ -135,7 +144,7 @@ function kindOfContent(at: Exclude<Located, { type: 'address' }>, types: Readonl
 }
 
 const SUPPORTED =
-  'a PNG, JPEG or WebP image, a PDF, an MP4 or WebM video, WAV, MP3 or FLAC audio, or a data URL of a text in UTF-8'
+  'a PNG, JPEG or WebP image, a PDF, an MP4 or WebM video, WAV, MP3 or FLAC audio, or a data URL of a text'
 
 const EXTENSIONS: Readonly<Record<MediaKind, RegExp>> = {
   image: /\.(png|jpe?g|webp)$/i,

@@ -56,7 +56,9 @@ export function responses(options: ResponsesApiOptions): ChatSurface<ReadBody<Re
       const { source, chat } = await chatOf(read, call, options)
       const store = body.store !== false && stored.enabled
       const heading = { id: newResponseId(), createdAt: Math.floor(Date.now() / 1000), store, body, rawParameters }
-      const input = held.use(await HeldInput.hold(store ? source.own : [], principal.organisation, files))
+      const input = held.use(
+        await HeldInput.hold({ ...source, own: store ? source.own : [] }, principal.organisation, files),
+      )
       if (store) await files.checkStorage(principal, input.newBytes + mostOfResponse(read))
       const events = await conversations.startChat(chat, caller, signal)
       const toStored = (ended: ResponseBody) => ({

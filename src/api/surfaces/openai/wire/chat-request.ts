@@ -98,7 +98,12 @@ export const openAiChatRequest = chatRequest
     top_logprobs: topLogprobs,
     ...openAiFields,
   })
-  .superRefine(({ logprobs, top_logprobs: top, stream, stream_options: options }, context) => {
+  .superRefine(({ messages, logprobs, top_logprobs: top, stream, stream_options: options }, context) => {
+    const last = messages.at(-1)
+    if (last?.role === 'assistant' && last.prefix) {
+      const path = ['messages', messages.length - 1, 'prefix']
+      context.addIssue({ code: 'custom', path, message: 'it is not supported: replies are not continued' })
+    }
     if (typeof top === 'number' && logprobs !== true) {
       context.addIssue({ code: 'custom', path: ['top_logprobs'], message: 'it requires logprobs to be true' })
     }

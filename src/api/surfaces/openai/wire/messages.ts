@@ -2,7 +2,7 @@ import { z } from 'zod'
 import type { MediaUrl } from '../../../../conversation/request/message.ts'
 import { ApiError } from '../../../../lib/errors/errors.ts'
 import { IMAGE_DETAILS } from '../../../../media/image-detail.ts'
-import { locate } from '../../../../media/media-source.ts'
+import { isTextUrl, locate } from '../../../../media/media-source.ts'
 import { HEAD_BYTES, mediaType } from '../../../../media/media-type.ts'
 import { goesForward, PAGE_SELECTION } from '../../../../media/page-selection.ts'
 import { asText, clientMap } from '../../../http/wire/client-json.ts'
@@ -132,26 +132,71 @@ interface FileFields {
   readonly pages?: string | null | undefined
 }
 
-const TEXT_URL = /^\s*data:(?:text\/|application\/json\b)/i
-const UTF8 = new TextDecoder('utf-8', { fatal: true })
+const CHARSET = /^[^,]*;\s*charset\s*=\s*["']?([^"';,\s]+)/i
+export const UNREADABLE_TEXT =
+  "expected a text in UTF-8, or with its charset, as in 'data:text/plain;charset=iso-8859-1;base64,...'"
 
-/** A file whose data URL says that it is a text, as the model reads it: below its name. Null for all others. */
-export function textOfFile({ file_data: data, filename, pages }: FileFields): string | null {
-  if (typeof data !== 'string' || pages || !TEXT_URL.test(data.slice(0, 100))) return null
+interface TextOfFile {
+  /** What the model reads: the text below its name. Null where the bytes are not in the charset. */
+  readonly text: string | null
+}
+
+/** Returns the text of a file whose data URL says that it is one; null for all others. */
+export function textOfFile({ file_data: data, filename, pages }: FileFields): TextOfFile | null {
+  if (typeof data !== 'string' || pages || !isTextUrl(data)) return null
+  const bytes = bytesOf(data)
+  const head = bytes?.subarray(0, HEAD_BYTES)
+  // Without zero bytes, only a PDF can be UTF-8.
+  if (!bytes || mediaType(head!) === 'application/pdf') return null
+  const text = decoded(bytes, CHARSET.exec(data.slice(0, 1_000))?.[1])
+  // The first letters of a text may be those of a video: "The wide river".
+  if (text === null) return mediaType(head!) === null ? { text } : null
+  return { text: filename ? `${filename}\n\n${text}` : text }
+}
+
+function bytesOf(data: string): Uint8Array | null {
   try {
     const at = locate({ type: 'base64', data }, 'file_data')
-    if (at.type !== 'bytes' || isMedia(at.bytes)) return null
-    const text = UTF8.decode(at.bytes)
-    return filename ? `${filename}\n\n${text}` : text
+    return at.type === 'bytes' ? at.bytes : null
   } catch (error) {
-    if (error instanceof ApiError || error instanceof TypeError) return null
+    if (error instanceof ApiError) return null
     throw error
   }
 }
 
-/** Only a PDF can be UTF-8 without zero bytes. The first letters of a text may be those of a video: "The wide river". */
-function isMedia(bytes: Uint8Array): boolean {
-  return bytes.includes(0) || mediaType(bytes.subarray(0, HEAD_BYTES)) === 'application/pdf'
+/** A byte order mark says more than a charset, and an unknown charset says nothing. */
+function decoded(bytes: Uint8Array, charset = 'utf-8'): string | null {
+  const marked = MARKS.find(([, mark]) => mark.every((byte, at) => bytes[at] === byte))?.[0]
+  try {
+    const text = decoderOf(marked ?? charset).decode(bytes)
+    return text.includes('\0') ? null : text
+  } catch (error) {
+    if (error instanceof TypeError) return null
+    throw error
+  }
+}
+
+const MARKS: readonly (readonly [charset: string, mark: readonly number[]])[] = [
+  ['utf-8', [0xef, 0xbb, 0xbf]],
+  ['utf-16le', [0xff, 0xfe]],
+  ['utf-16be', [0xfe, 0xff]],
+]
+
+function decoderOf(charset: string): InstanceType<typeof TextDecoder> {
+  try {
+    return new TextDecoder(charset, { fatal: true })
+  } catch (error) {
+    if (error instanceof RangeError) return new TextDecoder('utf-8', { fatal: true })
+    throw error
+  }
+}
+
+/** Returns the part that shows the text of a file; null for a file that is no text. */
+function textPartOf(file: FileFields, path: string[], context: z.core.$RefinementCtx<unknown>) {
+  const found = textOfFile(file)
+  if (found === null) return null
+  if (found.text === null) context.addIssue({ code: 'custom', path, message: UNREADABLE_TEXT })
+  return { type: 'text' as const, text: found.text ?? '' }
 }
 
 const filePart = requests
@@ -163,15 +208,21 @@ const filePart = requests
   .superRefine(({ file, file_id: id }, context) => {
     if (!file && typeof id !== 'string') context.addIssue({ code: 'custom', path: ['file'], message: 'it is required' })
   })
-  .transform(({ type, file, file_id: id }) => {
+  .transform(({ type, file, file_id: id }, context) => {
     if (!file) return { type, file: { file_id: id }, sent: 'file_id' }
-    const text = textOfFile(file)
-    return text === null ? { type, file } : { type: 'text' as const, text }
+    return textPartOf(file, ['file', 'file_data'], context) ?? { type, file }
   })
 
 const documentPart = requests
-  .object('DocumentUrlPart', { type: z.literal('document_url'), document_url: mediaUrl })
-  .transform(({ type: sent, document_url: url }) => ({ type: 'file' as const, file: { file_data: url }, sent }))
+  .object('DocumentUrlPart', {
+    type: z.literal('document_url'),
+    document_url: mediaUrl,
+    document_name: z.string().nullish(),
+  })
+  .transform(({ type: sent, document_url: url, document_name: filename }, context) => {
+    const text = textPartOf({ file_data: url, filename }, [sent], context)
+    return text ?? { type: 'file' as const, file: { file_data: url }, sent }
+  })
 
 export const userPart = requests.union('UserPart', 'type', [
   textPart,
@@ -192,7 +243,29 @@ export const userParts = z.array(userPart).min(1).max(MOST_PARTS)
 /** A text or an image. */
 export const toolPart = requests.union('ToolPart', 'type', [textPart, imageUrl, imageFileId])
 
-const texts = z.union([z.string(), z.array(textPart).min(1).max(MOST_PARTS)])
+/** A thought, in the shape of Mistral's API or of Anthropic's. */
+const thinkingPart = requests
+  .object('ThinkingPart', {
+    type: z.literal('thinking'),
+    thinking: z.union([
+      z.string(),
+      z
+        .array(requests.object('ThoughtPart', { type: z.string(), text: z.string().nullish() }))
+        .max(MOST_PARTS)
+        .describe('Parts without a text are skipped.'),
+    ]),
+  })
+  .transform(({ type, thinking }) => {
+    const text = typeof thinking === 'string' ? thinking : thinking.map(({ text }) => text ?? '').join('')
+    return { type, text }
+  })
+
+/** A system message may show what a thought looks like. */
+const systemPart = requests.union('SystemPart', 'type', [
+  textPart,
+  thinkingPart.transform(({ text }) => ({ type: 'text' as const, text })),
+])
+const texts = z.union([z.string(), z.array(systemPart).min(1).max(MOST_PARTS)])
 
 const calledFunction = requests.object('CalledFunction', {
   name: z.string().min(1),
@@ -212,7 +285,11 @@ const user = requests.object('UserMessage', { role: z.literal('user'), content: 
 const refusalPart = requests
   .object('RefusalPart', { type: z.literal('refusal'), refusal: z.string() })
   .transform(({ refusal }) => ({ type: 'text' as const, text: refusal }))
-const earlierPart = requests.union('AssistantPart', 'type', [textPart, refusalPart])
+/** Where an earlier reply, of Mistral's API, cites something. */
+const referencePart = requests
+  .object('ReferencePart', { type: z.literal('reference') })
+  .transform(() => ({ type: 'text' as const, text: '' }))
+const earlierPart = requests.union('AssistantPart', 'type', [textPart, refusalPart, thinkingPart, referencePart])
 const assistant = z
   .object({
     role: z.literal('assistant'),
@@ -220,6 +297,11 @@ const assistant = z
     refusal: z.string().nullish(),
     reasoning_content: z.string().nullish(),
     tool_calls: z.array(toolCall).max(MOST_CALLS).nullish(),
+    prefix: z
+      .boolean()
+      .nullish()
+      .catch(undefined)
+      .describe('Ignored; with `compatibility: openai`, `true` in the last message is rejected.'),
   })
   .superRefine(({ content, refusal, reasoning_content: reasoning, tool_calls: calls }, context) => {
     if ((content ?? refusal ?? reasoning ?? null) !== null || (calls ?? []).length > 0) return
@@ -227,7 +309,13 @@ const assistant = z
     context.addIssue({ code: 'custom', path: ['content'], message })
   })
   .register(requestSchemas, { id: 'AssistantMessage' })
-  .transform(({ refusal, ...turn }) => ({ ...turn, content: turn.content ?? refusal }))
+  .transform(({ refusal, content: said, ...turn }) => {
+    if (!Array.isArray(said)) return { ...turn, content: said ?? refusal }
+    const thoughts = said.flatMap((part) => (part.type === 'thinking' ? [part.text] : []))
+    const content = said.filter((part) => part.type === 'text')
+    const reasoning_content = turn.reasoning_content ?? (thoughts.length > 0 ? thoughts.join('') : undefined)
+    return { ...turn, content: content.length > 0 ? content : refusal, reasoning_content }
+  })
 const tool = requests.object('ToolMessage', {
   role: z.literal('tool'),
   tool_call_id: z.string().min(1),

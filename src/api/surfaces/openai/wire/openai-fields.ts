@@ -13,8 +13,10 @@ function refused(advice = 'it is not supported') {
   return z.null(advice).optional()
 }
 
+const LIST = new Intl.ListFormat('en')
+
 function only<const Value extends string | boolean>(...values: readonly [Value, ...Value[]]) {
-  return z.literal(values, `only ${values.map((value) => `${value}`).join(' and ')} is supported`).nullish()
+  return z.literal(values, `only ${LIST.format(values.map(String))} is supported`).nullish()
 }
 
 /** Limits of OpenAI's API. */
@@ -39,7 +41,7 @@ export const openAiFields = {
   prompt_cache_key: label,
   metadata: pairs().nullish(),
   store: only(false),
-  service_tier: only('auto', 'default'),
+  service_tier: only('auto', 'default', 'standard_only'),
   logit_bias: z.strictObject({}, 'only an empty one is supported').nullish(),
   modalities: z.array(z.literal('text', "only 'text' is supported")).max(1).nullish(),
   verbosity: only('medium'),

@@ -1,7 +1,7 @@
 import { z } from 'zod'
 import { isRecord } from '../../../../lib/json/parse-json.ts'
 import { requestSchemas, requests } from '../../../http/wire/components.ts'
-import { detail, MOST_PARTS, mediaUrl, pages, pageText, textOfFile, userPart } from '../../openai/wire/messages.ts'
+import { detail, MOST_PARTS, mediaUrl, pages, pageText, userPart } from '../../openai/wire/messages.ts'
 
 const fileId = z.string().min(1, 'expected a file id').nullish()
 
@@ -36,10 +36,6 @@ const file = z
     context.addIssue({ code: 'custom', path: ['file_id'], message })
   })
   .register(requestSchemas, { id: 'ResponseInputFile' })
-const fileOrText = file.transform((given) => {
-  const text = textOfFile(given)
-  return text === null ? given : { type: 'input_text' as const, text }
-})
 
 const video = requests.object('ResponseInputVideo', { type: z.literal('input_video'), video_url: mediaUrl })
 
@@ -47,7 +43,7 @@ const outputText = requests.object('ResponseEarlierText', { type: z.literal('out
 const refusal = requests.object('ResponseEarlierRefusal', { type: z.literal('refusal'), refusal: z.string() })
 
 /** The parts of the Responses API, and those of chat messages for frames and audio. */
-const anyUserPart = requests.union('ResponseUserPart', 'type', [text, image, fileOrText, video, ...userPart.options])
+const anyUserPart = requests.union('ResponseUserPart', 'type', [text, image, file, video, ...userPart.options])
 const userParts = z.array(anyUserPart).min(1).max(MOST_PARTS)
 const texts = z.array(text).min(1).max(MOST_PARTS)
 const earlierPart = requests.union('ResponseAssistantPart', 'type', [outputText, refusal, text])
@@ -74,7 +70,7 @@ const functionCall = requests.object('ResponseFunctionCall', {
   arguments: z.string(),
 })
 
-const shownPart = requests.union('ResponseCallOutputPart', 'type', [text, image, fileOrText])
+const shownPart = requests.union('ResponseCallOutputPart', 'type', [text, image, file])
 const shown = z.array(shownPart).min(1).max(MOST_PARTS)
 const functionCallOutput = requests.object('ResponseFunctionCallOutput', {
   type: z.literal('function_call_output'),

@@ -21,6 +21,10 @@ function unsupported(message: string) {
     .describe('Not supported: anything but null is rejected.')
 }
 
+function ofChats(ownName: string) {
+  return unsupported(`it is a field of chat completions; use ${ownName}`)
+}
+
 const functionTool = requests.object('ResponseFunctionTool', {
   type: z.literal('function'),
   name: z.string().min(1),
@@ -55,7 +59,13 @@ const allowedTools = requests.object('ResponseAllowedTools', {
   type: z.literal('allowed_tools'),
   mode: z.enum(['auto', 'required']),
   tools: z
-    .array(requests.object('ResponseAllowedTool', { type: z.string(), name: z.string().nullish() }))
+    .array(
+      requests.object('ResponseAllowedTool', {
+        type: z.string(),
+        name: z.string().nullish(),
+        server_label: z.string().nullish().describe('Accepted and ignored, as MCP servers are.'),
+      }),
+    )
     .min(1)
     .max(MOST_TOOLS),
 })
@@ -136,8 +146,11 @@ const promptFields = {
   vision_config: replyOptions.vision_config,
   conversation: unsupported('conversations are not supported; use previous_response_id'),
   prompt: unsupported('stored prompts are not supported'),
-  // Rejected, unlike other unknown fields: the answer would lack the structure without any notice.
-  response_format: unsupported('it is a field of chat completions; use text.format'),
+  // Rejected, unlike other unknown fields: without any notice, the answer would lack the structure, or be longer.
+  response_format: ofChats('text.format'),
+  max_tokens: ofChats('max_output_tokens'),
+  max_completion_tokens: ofChats('max_output_tokens'),
+  reasoning_effort: ofChats('reasoning.effort'),
 }
 
 /** Body of `POST /v1/responses`. Unknown keys are dropped, as in chats. */
@@ -145,6 +158,7 @@ export const responseRequest = requests.object('ResponseRequest', {
   ...promptFields,
   background: z.literal(false, 'responses in the background are not supported').nullish(),
   context_management: unsupported('compaction is not supported'),
+  moderation: unsupported('nothing is moderated'),
   frequency_penalty: replyOptions.frequency_penalty,
   include: include.nullish(),
   max_tool_calls: z.int().min(0).nullish().describe('Accepted and ignored: the server itself calls no tools.'),

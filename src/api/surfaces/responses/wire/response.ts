@@ -76,6 +76,19 @@ const tool = responses.object('ResponseTool', {
 // Generators give the name `ResponseToolChoice` to the union that it is part of.
 const namedFunction = responses.object('ResponseChosenFunction', { type: z.literal('function'), name: z.string() })
 
+const allowedTools = responses.object('ResponseChosenTools', {
+  type: z.literal('allowed_tools'),
+  mode: z.enum(['auto', 'required']),
+  tools: z.array(
+    responses.object('ResponseChosenTool', {
+      type: z.string(),
+      name: z.string().nullable().optional(),
+      server_label: z.string().nullable().optional(),
+    }),
+  ),
+})
+const chosen = responses.union('ResponseChosenFunctions', 'type', [namedFunction, allowedTools])
+
 const textFormat = responses.object('ResponseFormat', {
   type: z.enum(['text', 'json_schema', 'json_object']),
   name: z.string().optional(),
@@ -115,7 +128,7 @@ export const response = responses.object('ModelResponse', {
   store: z.boolean(),
   temperature: z.number(),
   text,
-  tool_choice: z.union([z.enum(['none', 'auto', 'required']), namedFunction]),
+  tool_choice: z.union([z.enum(['none', 'auto', 'required']), chosen]).describe('As sent.'),
   tools: z.array(tool).describe('The tools of type `function`; others were skipped.'),
   top_logprobs: z.int().min(0),
   top_p: z.number(),
