@@ -585,22 +585,26 @@ describe('formats beyond those of the contract', () => {
     expect(samples()).toEqual(usual)
   })
 
-  test.each([20, 3_000])('FLAC behind a tag of %i bytes', async (size) => {
+  test.each([
+    ['flac', 20],
+    ['flac', 3_000],
+    ['aac', 3_000],
+  ] as const)('%s behind a tag of %i bytes', async (name, size) => {
     const tones = Float32Array.from({ length: 16_000 }, (_, i) => tone(i / 16_000))
-    const flac = await makeAudio({ format: 'flac', samples: tones, rate: 16_000 })
+    const plain = await makeAudio({ format: name === 'aac' ? 'adts' : name, samples: tones, rate: 16_000 })
     const tag = Buffer.alloc(10 + size)
     tag.write('ID3\x03\0\0', 'latin1')
     tag.set([size >> 7, size & 127], 8)
-    const bytes = Buffer.concat([tag, flac])
+    const bytes = Buffer.concat([tag, plain])
     const url = bytesUrl(bytes)
     const response = await ask({ type: 'audio_url', audio_url: { url } })
     expect([await seen(response), response.headers.get('x-lookout-note')]).toEqual([1, null])
     const heard = samples()
-    expect(await seen(await ask({ type: 'audio_url', audio_url: { url: bytesUrl(flac) } }))).toBe(1)
+    expect(await seen(await ask({ type: 'audio_url', audio_url: { url: bytesUrl(plain) } }))).toBe(1)
     expect(heard).toEqual(samples())
     const form = new FormData()
     form.set('purpose', 'vision')
-    form.set('file', new Blob([new Uint8Array(bytes)], { type: 'audio/flac' }), 'a.flac')
+    form.set('file', new Blob([new Uint8Array(bytes)], { type: `audio/${name}` }), `a.${name}`)
     const headers = { authorization: `Bearer ${KEY}` }
     const file = await fetch(`${server.url}/v1/files`, { method: 'POST', body: form, headers })
     const { id } = await jsonOf<{ id: string }>(file)

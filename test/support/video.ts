@@ -39,10 +39,12 @@ export interface VideoSpec {
 }
 
 export interface AudioSpec {
-  readonly format: 'wav' | 'w64' | 'mp3' | 'flac' | 'adts'
+  readonly format: keyof typeof SOUND_CODECS
   readonly samples: Float32Array
   readonly rate: number
   readonly channels?: 1 | 2
+  /** For M4A and MP4: the index is before the data, so that a truncated file still has it. */
+  readonly indexFirst?: boolean
 }
 
 // biome-ignore lint/suspicious/noExplicitAny: the binding's encoders are used only here, and are not declared.
@@ -81,9 +83,29 @@ export async function makeVideo(video: VideoSpec): Promise<Buffer> {
   })
 }
 
-export async function makeAudio({ format, samples, rate, channels = 1 }: AudioSpec): Promise<Buffer> {
-  const codec = { wav: 'pcm_s16le', w64: 'pcm_s16le', mp3: 'libmp3lame', flac: 'flac', adts: 'aac' }[format]
-  return mux(format, false, (output) => [audioTrack(output, { samples, rate, channels, codec })])
+/** `ipod` is M4A; MP4 and WebM have no video here. */
+const SOUND_CODECS = {
+  wav: 'pcm_s16le',
+  w64: 'pcm_s16le',
+  mp3: 'libmp3lame',
+  flac: 'flac',
+  adts: 'aac',
+  ipod: 'aac',
+  mp4: 'aac',
+  ogg: 'libvorbis',
+  opus: 'libopus',
+  webm: 'libopus',
+} as const
+
+export async function makeAudio({
+  format,
+  samples,
+  rate,
+  channels = 1,
+  indexFirst = false,
+}: AudioSpec): Promise<Buffer> {
+  const codec = SOUND_CODECS[format]
+  return mux(format, indexFirst, (output) => [audioTrack(output, { samples, rate, channels, codec })])
 }
 
 export function tone(seconds: number, hertz = 440): number {

@@ -34,7 +34,7 @@ export interface Picture extends Medium {
 export class MediaError extends ConfigError {}
 
 const TAKEN =
-  'a picture (PNG, JPEG, WebP, GIF, TIFF, AVIF, BMP or SVG), a PDF, a video (MP4, WebM or QuickTime) or a sound (WAV, MP3 or FLAC)'
+  'a picture (PNG, JPEG, WebP, GIF, TIFF, AVIF, BMP or SVG), a PDF, a video (MP4, WebM or QuickTime) or a sound (WAV, MP3, FLAC, M4A, Ogg or AAC)'
 export const STDIN_NAME = 'standard input'
 
 /** What a medium is read from. */
@@ -226,8 +226,17 @@ export function urlPart(kind: MediaKind, url: string, pages: Pick<Medium, 'pages
   return { type: `${kind}_url`, [`${kind}_url`]: { url } }
 }
 
+/** Names of the wire. */
+const SOUND_FORMATS: Readonly<Partial<Record<MediaType, string>>> = {
+  'audio/mpeg': 'mp3',
+  'audio/flac': 'flac',
+  'audio/mp4': 'm4a',
+  'audio/ogg': 'ogg',
+  'audio/aac': 'aac',
+}
+
 function soundPart(data: string, type: MediaType): object {
-  const format = type === 'audio/mpeg' ? 'mp3' : type === 'audio/flac' ? 'flac' : 'wav'
+  const format = SOUND_FORMATS[type] ?? 'wav'
   return { type: 'input_audio', input_audio: { data, format } }
 }
 

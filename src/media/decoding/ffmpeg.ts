@@ -72,6 +72,8 @@ interface FormatContext {
   readonly streams: Stream[] | null
   /** The start of the first stream, in microseconds. */
   readonly startTime: bigint
+  /** In microseconds; negative where the header does not say it. */
+  readonly duration: bigint
   allocContext(): void
   // While one of these is pending, the callbacks of its IOContext run on the event loop.
   openInput(url: string, format: object | null, options: null): Promise<number>

@@ -6,6 +6,7 @@ import { Container } from './container.ts'
 import {
   type FFmpeg,
   type Frame,
+  MEDIA_AUDIO,
   MEDIA_VIDEO,
   NO_TIMESTAMP,
   PACKET_CORRUPT,
@@ -76,7 +77,10 @@ async function withStream<Result>(
 ): Promise<Result> {
   await using container = await Container.open(ffmpeg, data, format)
   const [stream] = container.streamsOf(MEDIA_VIDEO)
-  if (stream === undefined) throw new InvalidMedia('The file has no video')
+  if (stream === undefined) {
+    const hasSound = container.streamsOf(MEDIA_AUDIO).length > 0
+    throw new InvalidMedia(`The file has no video${hasSound ? ', only sound: send it as audio' : ''}`)
+  }
   container.select(stream)
   return await use(container, stream)
 }

@@ -41,6 +41,11 @@ const SOUNDS: Readonly<Record<string, string>> = {
   'audio/mp3': 'mp3',
   'audio/flac': 'flac',
   'audio/x-flac': 'flac',
+  'audio/mp4': 'm4a',
+  'audio/x-m4a': 'm4a',
+  'audio/ogg': 'ogg',
+  'audio/webm': 'webm',
+  'audio/aac': 'aac',
 }
 /** Files that browsers may have no type for. */
 const KINDS_BY_EXTENSION: Readonly<Record<string, MediaKind>> = {
@@ -51,6 +56,10 @@ const KINDS_BY_EXTENSION: Readonly<Record<string, MediaKind>> = {
   mkv: 'video',
   mov: 'video',
   flac: 'audio',
+  m4a: 'audio',
+  ogg: 'audio',
+  opus: 'audio',
+  aac: 'audio',
 }
 /**
  * What the media of a request may take within its body, before base64 adds a third: a body may have 20 MiB. What has no
