@@ -1,7 +1,11 @@
+import { writeFile } from 'node:fs/promises'
+import { dirname, join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { chat as chatCommand } from '../src/commands/chat.ts'
 import type { AudioPart, PromptPart } from '../src/inference/contract/parts.ts'
 import { LocalEngine } from '../src/inference/local/host/local-engine.ts'
 import { loadCard } from '../src/models/card.ts'
+import { outcomeHere } from './support/command-line.ts'
 import { type HearingCard, hearingCard } from './support/hearing-card.ts'
 import {
   branch,
@@ -14,7 +18,7 @@ import {
   trusted,
   untrusted,
 } from './support/local-engine.ts'
-import { errorOf, jsonOf, startTestServer, type TestServer } from './support/server.ts'
+import { errorOf, jsonOf, KEY, startTestServer, type TestServer } from './support/server.ts'
 import { makeAudio, makeVideo, tone } from './support/video.ts'
 
 const RATE = 16_000
@@ -223,6 +227,39 @@ describe('a service with audio input', () => {
       expect(await noteOf(Buffer.concat([bytes.subarray(0, middle), bytes.subarray(middle + 5_000)]))).toBe(incomplete)
     },
   )
+
+  it('recordings that programs write while they last, and parts of broadcasts, are whole', async () => {
+    const [four, rate] = [samples(4, 48_000), 48_000]
+    for (const format of ['webm', 'opus', 'ogg', 'mp4'] as const)
+      expect([format, await noteOf(await makeAudio({ format, samples: four, rate, from: 300 }))]).toEqual([
+        format,
+        null,
+      ])
+    const recorded = await makeAudio({ format: 'mp4', samples: four, rate, isFragmented: true })
+    expect(await noteOf(recorded)).toBeNull()
+    expect(await noteOf(recorded.subarray(0, recorded.length >> 1))).toBe(incomplete)
+  })
+
+  it('is the first track that can be decoded', async () => {
+    const frames = [{ width: 64, height: 64, data: new Uint8Array(64 * 64 * 3) }]
+    const tracks = (soundCodecs: string[]) => makeVideo({ format: 'mp4', frames, audioSeconds: 2, soundCodecs })
+    expect(await audioTokens(await ask([input(await tracks(['dca', 'aac']), 'mp4')]))).toBeOneOf([25, 26])
+    const unknown = await ask([input(await tracks(['dca']), 'mp4')])
+    expect([unknown.status, (await errorOf(unknown)).message]).toEqual([400, 'The audio codec is not supported'])
+    const bytes = await makeAudio({ format: 'mp4', samples: samples(1, 44_100), rate: 44_100, indexFirst: true })
+    const spoiled = await ask([input(bytes.fill(0x55, bytes.indexOf('mdat') + 4), 'mp4')])
+    expect([spoiled.status, (await errorOf(spoiled)).message]).toEqual([400, 'The audio cannot be decoded'])
+  })
+
+  it.each(['webm', 'mp4'] as const)('the command hears what a browser has recorded: %s', async (format) => {
+    const path = join(dirname(card.path), `memo.${format}`)
+    await writeFile(path, await makeAudio({ format, samples: samples(1, 48_000), rate: 48_000 }))
+    const answer = await outcomeHere(chatCommand, [path, 'What?', '--max-tokens', '2'], {
+      LOOKOUT_URL: server.url,
+      LOOKOUT_API_KEY: KEY,
+    })
+    expect(answer).toMatchObject({ code: 0 })
+  })
 
   it('an MP3 with zero bytes or tags behind its audio is whole', async () => {
     const counted = await makeAudio({ format: 'mp3', samples: samples(4, 44_100), rate: 44_100 })

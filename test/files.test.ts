@@ -271,6 +271,9 @@ describe('uploads', () => {
     ['audio/x-m4a', '\0\0\0\x14ftypqt  ----', 'video/quicktime'],
     ['application/ogg', 'OggS\0\x02------', 'audio/ogg'],
     ['audio/aacp', '\xff\xf1\x50\x80----', 'audio/aac'],
+    ['audio/vnd.dlna.adts', '\xff\xf1\x50\x80----', 'audio/aac'],
+    ['audio/3gpp', '\0\0\0\x18ftyp3gp4----', 'audio/mp4'],
+    ['video/3gpp', '\0\0\0\x18ftyp3gp4----', 'video/mp4'],
   ])('a sound that is declared as %s', async (declared, text, type) => {
     const response = await upload({ purpose: 'vision', file: { bytes: head(text), type: declared } })
     const { id } = await jsonOf<{ id: string }>(response)

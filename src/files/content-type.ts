@@ -35,6 +35,11 @@ const ALIASES: Readonly<Record<string, MediaType>> = {
   'audio/aacp': 'audio/aac',
   'audio/x-aac': 'audio/aac',
   'audio/x-hx-aac-adts': 'audio/aac',
+  'audio/vnd.dlna.adts': 'audio/aac',
+  'audio/3gpp': 'audio/mp4',
+  'audio/3gpp2': 'audio/mp4',
+  'video/3gpp': 'video/mp4',
+  'video/3gpp2': 'video/mp4',
   'video/x-m4v': 'video/mp4',
   'video/m4v': 'video/mp4',
 }

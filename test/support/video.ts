@@ -43,8 +43,12 @@ export interface AudioSpec {
   readonly samples: Float32Array
   readonly rate: number
   readonly channels?: 1 | 2
+  /** The time at which it begins, in seconds. */
+  readonly from?: number
   /** For M4A and MP4: the index is before the data, so that a truncated file still has it. */
   readonly indexFirst?: boolean
+  /** For MP4: each half second has its own index, as in recordings of browsers. */
+  readonly isFragmented?: boolean
 }
 
 // biome-ignore lint/suspicious/noExplicitAny: the binding's encoders are used only here, and are not declared.
@@ -68,7 +72,7 @@ const DISPLAY_MATRIX = 5
 export const MILLISECONDS = { num: 1, den: 1000 }
 
 export async function makeVideo(video: VideoSpec): Promise<Buffer> {
-  return mux(video.format, video.indexFirst === true, (output) => {
+  return mux(video.format, video.indexFirst ? FIRST : {}, (output) => {
     const tracks = [videoTrack(output, video)]
     const rate = SOUNDTRACK_RATE
     const samples =
@@ -102,11 +106,18 @@ export async function makeAudio({
   samples,
   rate,
   channels = 1,
+  from = 0,
   indexFirst = false,
+  isFragmented = false,
 }: AudioSpec): Promise<Buffer> {
   const codec = SOUND_CODECS[format]
-  return mux(format, indexFirst, (output) => [audioTrack(output, { samples, rate, channels, codec })])
+  const options = isFragmented ? FRAGMENTED : indexFirst ? FIRST : {}
+  return mux(format, options, (output) => [audioTrack(output, { samples, rate, channels, codec, from: from * rate })])
 }
+
+/** Where an MP4 has its index. */
+const FIRST = { movflags: '+faststart' }
+const FRAGMENTED = { movflags: '+frag_keyframe+empty_moov+default_base_moof', frag_duration: '500000' }
 
 export function tone(seconds: number, hertz = 440): number {
   return 0.5 * Math.sin(2 * Math.PI * hertz * seconds)
@@ -115,7 +126,11 @@ export function tone(seconds: number, hertz = 440): number {
 /** Writes all packets of a track. */
 type Track = () => void
 
-async function mux(format: string, indexFirst: boolean, tracks: (output: Native) => Track[]): Promise<Buffer> {
+async function mux(
+  format: string,
+  options: Readonly<Record<string, string>>,
+  tracks: (output: Native) => Track[],
+): Promise<Buffer> {
   const directory = await mkdtemp(join(tmpdir(), 'lookout-video-'))
   const path = join(directory, 'video')
   const output = new native.FormatContext()
@@ -125,7 +140,7 @@ async function mux(format: string, indexFirst: boolean, tracks: (output: Native)
     output.strictStdCompliance = -2
     const write = tracks(output)
     check(output.openOutputSync())
-    if (indexFirst) native.Option.set(output, 'movflags', '+faststart', 1)
+    for (const [name, value] of Object.entries(options)) native.Option.set(output, name, value, 1)
     check(output.writeHeaderSync(null))
     for (const track of write) track()
     check(output.writeTrailerSync())

@@ -5,7 +5,16 @@ import { buffer } from 'node:stream/consumers'
 import type { LookoutClient } from '../../client/client.ts'
 import { ServerError } from '../../client/server-error.ts'
 import { ConfigError } from '../../config/config.ts'
-import { HEAD_BYTES, kindOfType, type MediaKind, type MediaType, mediaType, typeName } from '../../media/media-type.ts'
+import {
+  audioType,
+  HEAD_BYTES,
+  kindOfType,
+  type MediaKind,
+  type MediaType,
+  mediaType,
+  typeName,
+} from '../../media/media-type.ts'
+import { hasSoundAlone } from '../../media/sound-alone.ts'
 import type { PageWish } from './numbers.ts'
 import { note, partingSignal, removedInAnyCase, untilParted } from './screen.ts'
 
@@ -76,7 +85,7 @@ export function openMedium(path: string, page: PageWish = null): Promise<Medium>
 export async function readMedium(file: MediaFile, reading: Reading = {}): Promise<Medium> {
   const { name } = file
   const { takesPictures = true, page = null } = reading
-  const type = mediaType(await file.head())
+  const type = await typeOf(file)
   const kind = kindOf(type)
   // Pages of a TIFF are taken out here.
   if (type === null || kind === null || kind === 'image' || type === 'image/tiff') {
@@ -95,6 +104,13 @@ export async function readMedium(file: MediaFile, reading: Reading = {}): Promis
     bytes: () => file.whole(),
     blob: () => file.blob(type),
   }
+}
+
+/** The head does not tell whether there are pictures. */
+async function typeOf(file: MediaFile): Promise<MediaType | null> {
+  const type = mediaType(await file.head())
+  const sound = type === null ? type : audioType(type)
+  return type === sound || !(await hasSoundAlone(await file.blob(type!))) ? type : sound
 }
 
 /** @throws MediaError for what is not a picture. */
@@ -133,7 +149,7 @@ export async function readStandardInput(page: PageWish = null): Promise<Medium |
 const NAMES: Readonly<Record<MediaKind, RegExp>> = {
   image: /\.(png|jpe?g|webp|gif|tiff?|avif|bmp|svg)$/i,
   video: /\.(mp4|m4v|webm|mov)$/i,
-  audio: /\.(wav|mp3|flac)$/i,
+  audio: /\.(wav|mp3|flac|m4[ab]|og[ga]|opus|weba|aac)$/i,
   document: /\.pdf$/i,
 }
 
@@ -232,6 +248,7 @@ const SOUND_FORMATS: Readonly<Partial<Record<MediaType, string>>> = {
   'audio/flac': 'flac',
   'audio/mp4': 'm4a',
   'audio/ogg': 'ogg',
+  'audio/webm': 'webm',
   'audio/aac': 'aac',
 }
 

@@ -14,23 +14,27 @@ export async function decodeAudio(
 ): Promise<DecodedAudio> {
   const format = behindTag(data, given)
   await using container = await Container.open(ffmpeg, data, format)
-  const [stream] = container.streamsOf(MEDIA_AUDIO)
+  const streams = container.streamsOf(MEDIA_AUDIO)
+  const stream = streams.find((one) => container.decodes(one)) ?? streams[0]
   if (stream === undefined) throw new InvalidMedia('The file has no audio')
   const { audio, problem, damaged, trailing } = await decodeStream(ffmpeg, { container, stream, limits, origin: null })
   if (problem !== null) throw problem
-  if (audio === null) throw new InvalidMedia('The file has no audio')
+  if (audio === null) throw new InvalidMedia(damaged > 0 ? UNDECODABLE : 'The file has no audio')
   const heard = audio.samples.length / SAMPLE_RATE
   const declaredSeconds = container.declaredSeconds(stream)
+  // FFmpeg says when WebM and Ogg end, not how long they are. Parts of a broadcast begin late.
+  const begin = format === 'audio/webm' || format === 'audio/ogg' ? Math.max(0, container.firstStart) : 0
   const isShort =
     declaredSeconds === null
       ? damaged > (format === 'audio/mpeg' ? trailing : 0)
-      : heard < declaredSeconds - ROUNDING_SECONDS
-  const isIncomplete = isWave(format)
-    ? damaged > 0 && data.length < declaredBytes(data, format)
-    : isShort || (format === 'audio/ogg' && missesPages(data))
+      : heard < declaredSeconds - begin - ROUNDING_SECONDS
+  // A fragmented MP4 declares only the fragments that are there.
+  const misses = format === 'audio/mp4' ? damaged > 0 : format === 'audio/ogg' && missesPages(data)
+  const isIncomplete = isWave(format) ? damaged > 0 && data.length < declaredBytes(data, format) : isShort || misses
   return isIncomplete ? { ...audio, notes: [INCOMPLETE] } : audio
 }
 
+export const UNDECODABLE = 'The audio cannot be decoded'
 const INCOMPLETE = 'The audio is damaged or truncated; a part of it is analysed'
 /** Encoders count up to a frame too much. */
 const ROUNDING_SECONDS = 0.1

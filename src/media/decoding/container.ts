@@ -157,6 +157,16 @@ export class Container implements AsyncDisposable {
     }
   }
 
+  /** Whether a codec that is available decodes the stream. */
+  decodes(stream: Stream): boolean {
+    try {
+      this.decoder(stream, 1).freeContext()
+      return true
+    } catch {
+      return false
+    }
+  }
+
   /** @throws InvalidMedia when no available codec decodes the stream. */
   decoder(stream: Stream, threads: number): InstanceType<FFmpeg['CodecContext']> {
     const { codecpar } = stream
