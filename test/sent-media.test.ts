@@ -342,6 +342,38 @@ test('an interlaced video is seen', async () => {
     expect(Math.abs(value! - wanted)).toBeLessThan(8)
 })
 
+test('an interlaced video has no combs, and keeps the detail of what stands still', async () => {
+  const [side, white] = [256, 255]
+  // A bar that is elsewhere when the second lines are taken, and one of lines that stands still.
+  const frame = { width: side, height: side, data: new Uint8Array(side * side * 3) }
+  const fill = (from: number, to: number, isRow: (y: number) => boolean) => {
+    for (let y = 0; y < side; y++) if (isRow(y)) frame.data.fill(white, (y * side + from) * 3, (y * side + to) * 3)
+  }
+  fill(32, 80, (y) => y % 2 === 0)
+  fill(112, 160, (y) => y % 2 === 1)
+  fill(192, 240, (y) => y % 8 < 4)
+  const columns = async (interlaced: boolean) => {
+    const video = await makeVideo({ format: 'mp4', frames: [frame, frame], interlaced, bitsPerSecond: 20_000_000 })
+    const url = `data:;base64,${video.toString('base64')}`
+    expect(await seen(await ask({ type: 'video_url', video_url: { url } }))).toBeGreaterThan(0)
+    const [shown] = engine.works.at(-1)!.prefix.flatMap((part) => (part.type === 'frames' ? part.frames : []))
+    const { width, height, data } = shown as RgbImage
+    // The rows in the middle of it.
+    return [56, 136, 216].map((at) => {
+      const rows = Array.from({ length: height >> 1 }, (_, y) => y + (height >> 2))
+      const values = rows.map((y) => data[(y * width + Math.round((at * width) / side)) * 3]!)
+      return [Math.min(...values), Math.max(...values)] as const
+    })
+  }
+  const [bar, later, lines] = await columns(true)
+  expect(bar![0]).toBeGreaterThan(200)
+  expect(later![1]).toBeLessThan(55)
+  expect(lines![1] - lines![0]).toBeGreaterThan(150)
+  // What is not interlaced remains as it is.
+  const [drawn] = await columns(false)
+  expect(drawn![0]).toBeLessThan(200)
+})
+
 test('a video that names no matrix has that of its size', async () => {
   for (const [width, height, usual, other] of [
     [1280, 720, 1, 5],

@@ -20,6 +20,7 @@ export interface FFmpeg {
   readonly Option: { set(target: object, name: string, value: string, flags: number): number }
   readonly SoftwareScaleContext: new () => ScaleContext
   readonly SoftwareResampleContext: new () => ResampleContext
+  avGetPixFmtName(format: number): string | null
   readonly Log: { setLevel(level: number): void }
 }
 
@@ -125,6 +126,9 @@ export interface Frame {
   sampleAspectRatio: Rational
   readonly channelLayout: ChannelLayout
   readonly extendedData: Buffer[] | null
+  /** The planes of an image, and the bytes of a line of each. */
+  readonly data: Buffer[] | null
+  readonly linesize: readonly number[]
   flags: number
   /** The matrix of its colours. */
   colorSpace: number
@@ -132,6 +136,8 @@ export interface Frame {
   allocBuffer(): number
   /** Another frame with the same pixels; null where memory runs out. */
   clone(): Frame | null
+  /** Copies the pixels if others have the frame too. */
+  makeWritable(): number
   unref(): void
   free(): void
   /** The image without row padding. */

@@ -1,4 +1,5 @@
 import type { RgbImage, Size } from '../pixels.ts'
+import { deinterlace } from './deinterlace.ts'
 import {
   type FFmpeg,
   FRAME_INTERLACED,
@@ -22,8 +23,10 @@ const QUICK = { sws_flags: 'area' }
 export class RgbScaler implements Disposable {
   readonly #context: InstanceType<FFmpeg['SoftwareScaleContext']>
   readonly #rgb: Frame
+  readonly #ffmpeg: FFmpeg
 
   constructor(ffmpeg: FFmpeg, size: Size, { isQuick = false } = {}) {
+    this.#ffmpeg = ffmpeg
     this.#context = new ffmpeg.SoftwareScaleContext()
     this.#context.allocContext()
     setOptions(ffmpeg, this.#context, isQuick ? QUICK : EXACT)
@@ -37,8 +40,11 @@ export class RgbScaler implements Disposable {
 
   /** Frames may have different sizes and formats. @throws InvalidMedia */
   convert(frame: Frame): RgbImage {
-    // FFmpeg would scale the two fields apart, and only to a picture that has two.
-    frame.flags &= ~FRAME_INTERLACED
+    if ((frame.flags & FRAME_INTERLACED) !== 0) {
+      deinterlace(this.#ffmpeg, frame)
+      // FFmpeg would scale the two fields apart, and only to a picture that has two.
+      frame.flags &= ~FRAME_INTERLACED
+    }
     // FFmpeg takes what is unnamed for SD. Players go by the size.
     if (frame.colorSpace === MATRIX_UNNAMED && isLargerThanSd(frame)) frame.colorSpace = MATRIX_BT709
     if (this.#context.scaleFrameSync(this.#rgb, frame) < 0) throw new InvalidMedia('The video cannot be decoded')
