@@ -109,7 +109,7 @@ export interface Packet {
   pts: bigint
   dts: bigint
   duration: bigint
-  readonly flags: number
+  flags: number
   isKeyframe: boolean
   alloc(): void
   unref(): void
