@@ -412,13 +412,8 @@ describe('audio', () => {
     await refused(part, /longer than 1024 audio tokens/, 'audio_token_limit_exceeded')
   })
 
-  it.each([
-    ['AAC', /the data is audio\/aac; .*convert it to WAV/],
-    ['nothing but a header', /damaged|has no audio/],
-  ])('%s: rejected', async (name, message) => {
-    const samples = new Float32Array(44_100)
-    const adts = () => makeAudio({ format: 'adts', samples, rate: 44_100 })
-    await refused(audio(name === 'AAC' ? await adts() : Buffer.from('RIFF\x04\0\0\0WAVE', 'latin1')), message)
+  it('nothing but a header: rejected', async () => {
+    await refused(audio(Buffer.from('RIFF\x04\0\0\0WAVE', 'latin1')), /damaged|has no audio/)
   })
 })
 
