@@ -17,6 +17,8 @@ import { makeAudio, makeVideo, tone, type VideoSpec } from './support/video.ts'
 /** Media as clients send it, and as other servers hand it out. */
 const model = 'service-mk1.5'
 const COLOUR = { r: 200, g: 50, b: 50 }
+/** That colour of Display P3 in sRGB, by the matrices of both. */
+const EXPECTED_P3 = [218, 24, 40]
 
 let server: TestServer
 let engine: FakeEngine
@@ -386,6 +388,30 @@ test('a video that names no matrix has that of its size', async () => {
   }
 })
 
+describe.each(['mp4', 'avif'] as const)('wide colours and high dynamic range that codes name: %s', (format) => {
+  /** The middle of a picture or video of one colour. */
+  async function shown(rgb: readonly number[], primaries: number, transfer: number): Promise<number[]> {
+    const frame = { width: 64, height: 64, data: Uint8Array.from({ length: 64 * 64 * 3 }, (_, at) => rgb[at % 3]!) }
+    const video: VideoSpec = { format, frames: [frame], matrix: 5, primaries, transfer }
+    if (format === 'mp4') return filmed(video)
+    expect(await seen(await ask(image(`data:;base64,${(await makeVideo(video)).toString('base64')}`)))).toBe(1)
+    return colour()
+  }
+
+  test.each([
+    ['sRGB', 1, 13, [200, 50, 50], [200, 50, 50]],
+    ['Display P3', 12, 13, [200, 50, 50], EXPECTED_P3],
+    ['BT.2020', 9, 14, [128, 128, 128], [128, 128, 128]],
+    // White, and what shines five times as bright: the peak of most screens.
+    ['PQ', 9, 16, [148, 148, 148], [231, 231, 231]],
+    ['PQ, brighter', 9, 16, [191, 191, 191], [251, 251, 251]],
+    ['HLG', 9, 18, [191, 191, 191], [231, 231, 231]],
+  ])('%s', async (_, primaries, transfer, given, wanted) => {
+    const seenColour = await shown(given, primaries, transfer)
+    for (const [channel, value] of seenColour.entries()) expect(Math.abs(value - wanted[channel]!)).toBeLessThan(8)
+  })
+})
+
 test('a JPEG of 12 bits is not called damaged', async () => {
   const jpeg = await sharp(png).jpeg().toBuffer()
   // The precision of its samples.
@@ -406,9 +432,6 @@ function linearOf(value: number): number {
 }
 
 describe('a profile', () => {
-  /** 200, 50, 50 of Display P3 in sRGB, by the matrices of both. */
-  const EXPECTED = [218, 24, 40]
-
   test.each(['png', 'tiff'] as const)('is followed in a %s of 16 bits', async (format) => {
     const samples = Uint16Array.from({ length: 64 * 64 * 3 }, (_, at) => [200, 50, 50][at % 3]! * 257)
     // The library takes 16 bits to be Display P3 already.
@@ -419,7 +442,7 @@ describe('a profile', () => {
       .toBuffer()
     const file_data = `data:;base64,${bytes.toString('base64')}`
     expect(await seen(await ask(format === 'png' ? image(file_data) : { type: 'file', file: { file_data } }))).toBe(1)
-    for (const [channel, value] of colour().entries()) expect(Math.abs(value - EXPECTED[channel]!)).toBeLessThan(3)
+    for (const [channel, value] of colour().entries()) expect(Math.abs(value - EXPECTED_P3[channel]!)).toBeLessThan(3)
   })
 
   test.each([

@@ -20,6 +20,9 @@ export interface VideoSpec {
   readonly interlaced?: boolean
   /** FFmpeg's number of the matrix that the codec names; none by default. The numbers are those of BT.601. */
   readonly matrix?: number
+  /** FFmpeg's numbers of what the colours and their brightness stand for; none by default. */
+  readonly primaries?: number
+  readonly transfer?: number
   /** Width of a pixel by its height, as the container alone says it. */
   readonly pixelAspect?: { readonly num: number; readonly den: number }
   /** Length of an audio track with a tone of 440 Hz, in seconds. */
@@ -167,6 +170,8 @@ function videoTrack(output: Native, video: VideoSpec): Track {
   encoder.bitRate = BigInt(video.bitsPerSecond ?? 1_500_000)
   encoder.flags = video.interlaced ? GLOBAL_HEADER | FIELDS : GLOBAL_HEADER
   if (video.matrix !== undefined) encoder.colorSpace = video.matrix
+  if (video.primaries !== undefined) encoder.colorPrimaries = video.primaries
+  if (video.transfer !== undefined) encoder.colorTrc = video.transfer
   encoder.threadCount = 1
   check(encoder.open2Sync(codec, null))
   const stream = output.newStream(null)

@@ -132,6 +132,8 @@ export interface Frame {
   flags: number
   /** The matrix of its colours. */
   colorSpace: number
+  colorPrimaries: number
+  colorTrc: number
   alloc(): void
   allocBuffer(): number
   /** Another frame with the same pixels; null where memory runs out. */
@@ -185,7 +187,8 @@ export const PACKET_DISCARD = 4
 export const PACKET_CORRUPT = 2
 export const FRAME_INTERLACED = 8
 export const MATRIX_BT709 = 1
-export const MATRIX_UNNAMED = 2
+/** Where a frame names no matrix, primaries or transfer. */
+export const UNNAMED = 2
 export const SEEK_SIZE = 0x10000
 export const SIDE_DATA_DISPLAY_MATRIX = 5
 export const DISPOSITION_ATTACHED_PICTURE = 0x400
