@@ -1,7 +1,11 @@
+import { writeFile } from 'node:fs/promises'
+import { dirname, join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { chat as chatCommand } from '../src/commands/chat.ts'
 import type { AudioPart, PromptPart } from '../src/inference/contract/parts.ts'
 import { LocalEngine } from '../src/inference/local/host/local-engine.ts'
 import { loadCard } from '../src/models/card.ts'
+import { outcomeHere } from './support/command-line.ts'
 import { type HearingCard, hearingCard } from './support/hearing-card.ts'
 import {
   branch,
@@ -14,7 +18,7 @@ import {
   trusted,
   untrusted,
 } from './support/local-engine.ts'
-import { errorOf, jsonOf, startTestServer, type TestServer } from './support/server.ts'
+import { errorOf, jsonOf, KEY, startTestServer, type TestServer } from './support/server.ts'
 import { makeAudio, makeVideo, tone } from './support/video.ts'
 
 const RATE = 16_000
@@ -134,6 +138,8 @@ describe('a service with audio input', () => {
     expect(response.status).toBe(200)
     return (await jsonOf<Answer>(response)).usage.prompt_tokens_details?.audio_tokens
   }
+  /** What clients call them. */
+  const NAMES: Readonly<Record<string, string>> = { ipod: 'm4a', adts: 'aac' }
   const input = (bytes: Buffer, format: string) => ({
     type: 'input_audio',
     input_audio: { data: bytes.toString('base64'), format },
@@ -145,9 +151,15 @@ describe('a service with audio input', () => {
     ['flac', 48_000, 2],
     ['wav', 8000, 1],
     ['wav', 16_000, 1],
+    ['ipod', 44_100, 2],
+    ['mp4', 48_000, 1],
+    ['adts', 44_100, 1],
+    ['ogg', 44_100, 2],
+    ['opus', 48_000, 1],
+    ['webm', 48_000, 2],
   ] as const)('%s at %i Hz with %i channels', async (format, rate, channels) => {
     const bytes = await makeAudio({ format, samples: samples(2.5, rate), rate, channels })
-    expect(await audioTokens(await ask([input(bytes, format)]))).toBe(32)
+    expect(await audioTokens(await ask([input(bytes, NAMES[format] ?? format)]))).toBe(32)
     const url = `data:audio/${format === 'mp3' ? 'mpeg' : format};base64,${bytes.toString('base64')}`
     expect(await audioTokens(await ask([{ type: 'audio_url', audio_url: { url } }]))).toBe(32)
   })
@@ -179,10 +191,34 @@ describe('a service with audio input', () => {
   }
   const incomplete = 'The audio is damaged or truncated; a part of it is analysed'
 
-  it.each(['wav', 'w64', 'mp3', 'flac'] as const)(
+  it.each(['mp4', 'webm'] as const)('the sound of a video is heard where audio is expected: %s', async (format) => {
+    const frames = Array.from({ length: 5 }, () => ({ width: 64, height: 64, data: new Uint8Array(64 * 64 * 3) }))
+    const heard = await makeVideo({ format, frames, audioSeconds: 3 })
+    expect(await audioTokens(await ask([input(heard, format)]))).toBe(38)
+    const silent = await ask([input(await makeVideo({ format, frames }), format)])
+    expect([silent.status, (await errorOf(silent)).message]).toEqual([400, 'The file has no audio'])
+    const alone = await makeAudio({ format, samples: samples(1, 48_000), rate: 48_000 })
+    const url = `data:video/${format};base64,${alone.toString('base64')}`
+    const seen = await ask([{ type: 'video_url', video_url: { url } }])
+    const { message } = await errorOf(seen)
+    expect([seen.status, message]).toEqual([400, 'The file has no video, only sound: send it as audio'])
+  })
+
+  it.each(['ogg', 'opus'] as const)('what is put behind the end of a stream: %s', async (format) => {
+    const bytes = await makeAudio({ format, samples: samples(2, 48_000), rate: 48_000 })
+    expect(await noteOf(Buffer.concat([bytes, Buffer.alloc(1_000)]))).toBeNull()
+    // A second recording of the same stream, as broadcasts have it.
+    const both = await ask([input(Buffer.concat([bytes, bytes]), format)])
+    expect([await audioTokens(both), both.headers.get('x-lookout-note')]).toEqual([expect.toBeOneOf([50, 51]), null])
+  })
+
+  it.each(['wav', 'w64', 'mp3', 'flac', 'adts', 'ipod', 'mp4', 'ogg', 'opus', 'webm'] as const)(
     'audio of which a part is missing: the response says so: %s',
     async (format) => {
-      const bytes = await makeAudio({ format, samples: samples(4, 44_100), rate: 44_100 })
+      const rate = format === 'opus' || format === 'webm' ? 48_000 : 44_100
+      // Vorbis begins with 4 kB of tables.
+      const seconds = format === 'ogg' ? 20 : 4
+      const bytes = await makeAudio({ format, samples: samples(seconds, rate), rate, indexFirst: true })
       const middle = bytes.length >> 1
       expect(await noteOf(bytes)).toBeNull()
       expect(await noteOf(bytes.subarray(0, middle))).toBe(incomplete)
@@ -191,6 +227,39 @@ describe('a service with audio input', () => {
       expect(await noteOf(Buffer.concat([bytes.subarray(0, middle), bytes.subarray(middle + 5_000)]))).toBe(incomplete)
     },
   )
+
+  it('recordings that programs write while they last, and parts of broadcasts, are whole', async () => {
+    const [four, rate] = [samples(4, 48_000), 48_000]
+    for (const format of ['webm', 'opus', 'ogg', 'mp4'] as const)
+      expect([format, await noteOf(await makeAudio({ format, samples: four, rate, from: 300 }))]).toEqual([
+        format,
+        null,
+      ])
+    const recorded = await makeAudio({ format: 'mp4', samples: four, rate, isFragmented: true })
+    expect(await noteOf(recorded)).toBeNull()
+    expect(await noteOf(recorded.subarray(0, recorded.length >> 1))).toBe(incomplete)
+  })
+
+  it('is the first track that can be decoded', async () => {
+    const frames = [{ width: 64, height: 64, data: new Uint8Array(64 * 64 * 3) }]
+    const tracks = (soundCodecs: string[]) => makeVideo({ format: 'mp4', frames, audioSeconds: 2, soundCodecs })
+    expect(await audioTokens(await ask([input(await tracks(['dca', 'aac']), 'mp4')]))).toBeOneOf([25, 26])
+    const unknown = await ask([input(await tracks(['dca']), 'mp4')])
+    expect([unknown.status, (await errorOf(unknown)).message]).toEqual([400, 'The audio codec is not supported'])
+    const bytes = await makeAudio({ format: 'mp4', samples: samples(1, 44_100), rate: 44_100, indexFirst: true })
+    const spoiled = await ask([input(bytes.fill(0x55, bytes.indexOf('mdat') + 4), 'mp4')])
+    expect([spoiled.status, (await errorOf(spoiled)).message]).toEqual([400, 'The audio cannot be decoded'])
+  })
+
+  it.each(['webm', 'mp4'] as const)('the command hears what a browser has recorded: %s', async (format) => {
+    const path = join(dirname(card.path), `memo.${format}`)
+    await writeFile(path, await makeAudio({ format, samples: samples(1, 48_000), rate: 48_000 }))
+    const answer = await outcomeHere(chatCommand, [path, 'What?', '--max-tokens', '2'], {
+      LOOKOUT_URL: server.url,
+      LOOKOUT_API_KEY: KEY,
+    })
+    expect(answer).toMatchObject({ code: 0 })
+  })
 
   it('an MP3 with zero bytes or tags behind its audio is whole', async () => {
     const counted = await makeAudio({ format: 'mp3', samples: samples(4, 44_100), rate: 44_100 })
@@ -252,8 +321,16 @@ describe('a service with audio input', () => {
   })
 
   it('rejects data that is not audio', async () => {
-    const adts = await makeAudio({ format: 'adts', samples: samples(1, 44_100), rate: 44_100 })
-    for (const bytes of [adts, Buffer.from('OggS and so on'), Buffer.from('RIFF....WAVEnothing'), Buffer.from('ID3')]) {
+    const aiff = Buffer.from('FORM\0\0\0\x20AIFFCOMM')
+    const still = { width: 64, height: 64, data: new Uint8Array(64 * 64 * 3) }
+    const film = await makeVideo({ format: 'mov', frames: [still], audioSeconds: 1 })
+    for (const bytes of [
+      aiff,
+      film,
+      Buffer.from('OggS and so on'),
+      Buffer.from('RIFF....WAVEnothing'),
+      Buffer.from('ID3'),
+    ]) {
       const response = await ask([input(bytes, 'wav')])
       expect(response.status).toBe(400)
       expect(await errorOf(response)).toMatchObject({ param: 'messages[0].content[0].input_audio.data' })

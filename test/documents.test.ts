@@ -463,6 +463,10 @@ describe('other APIs', () => {
     expect(await errorOf(await respond(broken))).toMatchObject({ param: 'input[0].content[0].file_data' })
     const address = { file_url: 'http://127.0.0.1:9/report.pdf' }
     expect(await errorOf(await respond(address))).toMatchObject({ param: 'input[0].content[0].file_url' })
+    for (const name of ['a.avif', 'a.bmp', 'a.m4v', 'a.m4a', 'a.ogg']) {
+      const { message } = await errorOf(await respond({ file_url: `http://127.0.0.1:9/${name}` }))
+      expect([name, message]).toEqual([name, expect.not.stringContaining('unsupported type')])
+    }
   })
 
   test('a document is fetched by its address', async () => {

@@ -253,11 +253,32 @@ describe('uploads', () => {
     ['audio/wav', 'RIFF----WAVEfmt '],
     ['audio/mpeg', 'ID3\x04----'],
     ['audio/flac', 'fLaC----'],
+    ['audio/mp4', '\0\0\0\x1cftypM4A ----'],
+    ['audio/ogg', 'OggS\0\x02------'],
+    ['audio/aac', '\xff\xf1\x50\x80----'],
   ])('%s is detected from the bytes', async (type, text) => {
     const { id } = await uploaded(head(text))
     const content = await call(`/v1/files/${id}/content`)
     expect(content.headers.get('content-type')).toBe(type)
     expect(Buffer.from(await content.arrayBuffer()).toString('latin1')).toBe(text)
+  })
+
+  test.each([
+    ['audio/webm; codecs=opus', '\x1aE\xdf\xa3\x9fB\x86\x81\x01B\x82\x84webm', 'audio/webm'],
+    ['audio/x-m4a', '\0\0\0\x1cftypM4A ----', 'audio/mp4'],
+    ['audio/mp4', '\0\0\0\x18ftypisom----', 'audio/mp4'],
+    ['video/mp4', '\0\0\0\x1cftypM4A ----', 'audio/mp4'],
+    ['audio/x-m4a', '\0\0\0\x14ftypqt  ----', 'video/quicktime'],
+    ['application/ogg', 'OggS\0\x02------', 'audio/ogg'],
+    ['audio/aacp', '\xff\xf1\x50\x80----', 'audio/aac'],
+    ['audio/vnd.dlna.adts', '\xff\xf1\x50\x80----', 'audio/aac'],
+    ['audio/3gpp', '\0\0\0\x18ftyp3gp4----', 'audio/mp4'],
+    ['video/3gpp', '\0\0\0\x18ftyp3gp4----', 'video/mp4'],
+  ])('a sound that is declared as %s', async (declared, text, type) => {
+    const response = await upload({ purpose: 'vision', file: { bytes: head(text), type: declared } })
+    const { id } = await jsonOf<{ id: string }>(response)
+    const content = await call(`/v1/files/${id}/content`)
+    expect(content.headers.get('content-type')).toBe(type)
   })
 
   test.each([

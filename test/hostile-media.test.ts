@@ -297,6 +297,19 @@ describe('videos', () => {
     },
   )
 
+  it.each([1, 3])(
+    'an MP4 whose edit list has no length, as of a single frame: all of it is seen: %i',
+    async (count) => {
+      const frames = Array.from({ length: count }, () => pixels(320, 192, 200))
+      const whole = await makeVideo({ format: 'mp4', frames })
+      whole.writeUInt32BE(0, whole.indexOf('elst') + 12)
+      const seen = await answered(video(whole))
+      const shades = seen.flatMap((part) => (part.type === 'frames' ? part.frames.map(({ data }) => data[0]!) : []))
+      expect(shades.length).toBeGreaterThan(0)
+      for (const shade of shades) expect(Math.abs(shade - 200)).toBeLessThan(8)
+    },
+  )
+
   it('a truncated WebM, like one that is being recorded: its existing frames are used', async () => {
     const whole = await makeVideo({ format: 'webm', frames: noisy })
     const parts = await answered(video(whole.subarray(0, Math.floor(whole.length * 0.6))))
@@ -399,13 +412,8 @@ describe('audio', () => {
     await refused(part, /longer than 1024 audio tokens/, 'audio_token_limit_exceeded')
   })
 
-  it.each([
-    ['AAC', /the data is audio\/aac; .*convert it to WAV/],
-    ['nothing but a header', /damaged|has no audio/],
-  ])('%s: rejected', async (name, message) => {
-    const samples = new Float32Array(44_100)
-    const adts = () => makeAudio({ format: 'adts', samples, rate: 44_100 })
-    await refused(audio(name === 'AAC' ? await adts() : Buffer.from('RIFF\x04\0\0\0WAVE', 'latin1')), message)
+  it('nothing but a header: rejected', async () => {
+    await refused(audio(Buffer.from('RIFF\x04\0\0\0WAVE', 'latin1')), /damaged|has no audio/)
   })
 })
 

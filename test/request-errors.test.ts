@@ -228,7 +228,7 @@ const MALFORMED: Case[] = [
   ],
   [
     'audio of an unknown format',
-    part({ type: 'input_audio', input_audio: { data: 'AAAA', format: 'ogg' } }),
+    part({ type: 'input_audio', input_audio: { data: 'AAAA', format: 'aiff' } }),
     'messages[0].content[0].input_audio.format',
     /one of 'wav', 'mp3', 'flac'/,
   ],

@@ -17,6 +17,8 @@ import { makeAudio, makeVideo, tone, type VideoSpec } from './support/video.ts'
 /** Media as clients send it, and as other servers hand it out. */
 const model = 'service-mk1.5'
 const COLOUR = { r: 200, g: 50, b: 50 }
+/** That colour of Display P3 in sRGB, by the matrices of both. */
+const EXPECTED_P3 = [218, 24, 40]
 
 let server: TestServer
 let engine: FakeEngine
@@ -342,6 +344,38 @@ test('an interlaced video is seen', async () => {
     expect(Math.abs(value! - wanted)).toBeLessThan(8)
 })
 
+test('an interlaced video has no combs, and keeps the detail of what stands still', async () => {
+  const [side, white] = [256, 255]
+  // A bar that is elsewhere when the second lines are taken, and one of lines that stands still.
+  const frame = { width: side, height: side, data: new Uint8Array(side * side * 3) }
+  const fill = (from: number, to: number, isRow: (y: number) => boolean) => {
+    for (let y = 0; y < side; y++) if (isRow(y)) frame.data.fill(white, (y * side + from) * 3, (y * side + to) * 3)
+  }
+  fill(32, 80, (y) => y % 2 === 0)
+  fill(112, 160, (y) => y % 2 === 1)
+  fill(192, 240, (y) => y % 8 < 4)
+  const columns = async (interlaced: boolean) => {
+    const video = await makeVideo({ format: 'mp4', frames: [frame, frame], interlaced, bitsPerSecond: 20_000_000 })
+    const url = `data:;base64,${video.toString('base64')}`
+    expect(await seen(await ask({ type: 'video_url', video_url: { url } }))).toBeGreaterThan(0)
+    const [shown] = engine.works.at(-1)!.prefix.flatMap((part) => (part.type === 'frames' ? part.frames : []))
+    const { width, height, data } = shown as RgbImage
+    // The rows in the middle of it.
+    return [56, 136, 216].map((at) => {
+      const rows = Array.from({ length: height >> 1 }, (_, y) => y + (height >> 2))
+      const values = rows.map((y) => data[(y * width + Math.round((at * width) / side)) * 3]!)
+      return [Math.min(...values), Math.max(...values)] as const
+    })
+  }
+  const [bar, later, lines] = await columns(true)
+  expect(bar![0]).toBeGreaterThan(200)
+  expect(later![1]).toBeLessThan(55)
+  expect(lines![1] - lines![0]).toBeGreaterThan(150)
+  // What is not interlaced remains as it is.
+  const [drawn] = await columns(false)
+  expect(drawn![0]).toBeLessThan(200)
+})
+
 test('a video that names no matrix has that of its size', async () => {
   for (const [width, height, usual, other] of [
     [1280, 720, 1, 5],
@@ -352,6 +386,30 @@ test('a video that names no matrix has that of its size', async () => {
     expect(shown).toEqual(await filmed({ format: 'mp4', frames, matrix: usual }))
     expect(shown).not.toEqual(await filmed({ format: 'mp4', frames, matrix: other }))
   }
+})
+
+describe.each(['mp4', 'avif'] as const)('wide colours and high dynamic range that codes name: %s', (format) => {
+  /** The middle of a picture or video of one colour. */
+  async function shown(rgb: readonly number[], primaries: number, transfer: number): Promise<number[]> {
+    const frame = { width: 64, height: 64, data: Uint8Array.from({ length: 64 * 64 * 3 }, (_, at) => rgb[at % 3]!) }
+    const video: VideoSpec = { format, frames: [frame], matrix: 5, primaries, transfer }
+    if (format === 'mp4') return filmed(video)
+    expect(await seen(await ask(image(`data:;base64,${(await makeVideo(video)).toString('base64')}`)))).toBe(1)
+    return colour()
+  }
+
+  test.each([
+    ['sRGB', 1, 13, [200, 50, 50], [200, 50, 50]],
+    ['Display P3', 12, 13, [200, 50, 50], EXPECTED_P3],
+    ['BT.2020', 9, 14, [128, 128, 128], [128, 128, 128]],
+    // White, and what shines five times as bright: the peak of most screens.
+    ['PQ', 9, 16, [148, 148, 148], [231, 231, 231]],
+    ['PQ, brighter', 9, 16, [191, 191, 191], [251, 251, 251]],
+    ['HLG', 9, 18, [191, 191, 191], [231, 231, 231]],
+  ])('%s', async (_, primaries, transfer, given, wanted) => {
+    const seenColour = await shown(given, primaries, transfer)
+    for (const [channel, value] of seenColour.entries()) expect(Math.abs(value - wanted[channel]!)).toBeLessThan(8)
+  })
 })
 
 test('a JPEG of 12 bits is not called damaged', async () => {
@@ -374,9 +432,6 @@ function linearOf(value: number): number {
 }
 
 describe('a profile', () => {
-  /** 200, 50, 50 of Display P3 in sRGB, by the matrices of both. */
-  const EXPECTED = [218, 24, 40]
-
   test.each(['png', 'tiff'] as const)('is followed in a %s of 16 bits', async (format) => {
     const samples = Uint16Array.from({ length: 64 * 64 * 3 }, (_, at) => [200, 50, 50][at % 3]! * 257)
     // The library takes 16 bits to be Display P3 already.
@@ -387,7 +442,7 @@ describe('a profile', () => {
       .toBuffer()
     const file_data = `data:;base64,${bytes.toString('base64')}`
     expect(await seen(await ask(format === 'png' ? image(file_data) : { type: 'file', file: { file_data } }))).toBe(1)
-    for (const [channel, value] of colour().entries()) expect(Math.abs(value - EXPECTED[channel]!)).toBeLessThan(3)
+    for (const [channel, value] of colour().entries()) expect(Math.abs(value - EXPECTED_P3[channel]!)).toBeLessThan(3)
   })
 
   test.each([
@@ -585,22 +640,26 @@ describe('formats beyond those of the contract', () => {
     expect(samples()).toEqual(usual)
   })
 
-  test.each([20, 3_000])('FLAC behind a tag of %i bytes', async (size) => {
+  test.each([
+    ['flac', 20],
+    ['flac', 3_000],
+    ['aac', 3_000],
+  ] as const)('%s behind a tag of %i bytes', async (name, size) => {
     const tones = Float32Array.from({ length: 16_000 }, (_, i) => tone(i / 16_000))
-    const flac = await makeAudio({ format: 'flac', samples: tones, rate: 16_000 })
+    const plain = await makeAudio({ format: name === 'aac' ? 'adts' : name, samples: tones, rate: 16_000 })
     const tag = Buffer.alloc(10 + size)
     tag.write('ID3\x03\0\0', 'latin1')
     tag.set([size >> 7, size & 127], 8)
-    const bytes = Buffer.concat([tag, flac])
+    const bytes = Buffer.concat([tag, plain])
     const url = bytesUrl(bytes)
     const response = await ask({ type: 'audio_url', audio_url: { url } })
     expect([await seen(response), response.headers.get('x-lookout-note')]).toEqual([1, null])
     const heard = samples()
-    expect(await seen(await ask({ type: 'audio_url', audio_url: { url: bytesUrl(flac) } }))).toBe(1)
+    expect(await seen(await ask({ type: 'audio_url', audio_url: { url: bytesUrl(plain) } }))).toBe(1)
     expect(heard).toEqual(samples())
     const form = new FormData()
     form.set('purpose', 'vision')
-    form.set('file', new Blob([new Uint8Array(bytes)], { type: 'audio/flac' }), 'a.flac')
+    form.set('file', new Blob([new Uint8Array(bytes)], { type: `audio/${name}` }), `a.${name}`)
     const headers = { authorization: `Bearer ${KEY}` }
     const file = await fetch(`${server.url}/v1/files`, { method: 'POST', body: form, headers })
     const { id } = await jsonOf<{ id: string }>(file)

@@ -243,6 +243,22 @@ test('a model that hears gets the sound', async () => {
     const openai = new OpenAI({ baseURL: `${real.url}/v1`, apiKey: KEY, maxRetries: 0 })
     const { usage } = await openai.audio.transcriptions.create({ model: MODEL, file: await file() })
     expect(usage).toMatchObject({ input_token_details: { audio_tokens: 25 } })
+    // The formats that its documentation names, as phones and browsers record them.
+    for (const [format, name] of [
+      ['mp3', 'a.mp3'],
+      ['ipod', 'a.m4a'],
+      ['mp4', 'a.mp4'],
+      ['ogg', 'a.ogg'],
+      ['webm', 'a.webm'],
+      ['flac', 'a.flac'],
+    ] as const) {
+      const recording = await toFile(
+        await makeAudio({ format, samples: new Float32Array(2 * 48_000), rate: 48_000 }),
+        name,
+      )
+      const heard = await openai.audio.transcriptions.create({ model: MODEL, file: recording })
+      expect([name, heard.usage]).toMatchObject([name, { input_token_details: { audio_tokens: 25 } }])
+    }
   } finally {
     await real.close()
     await hearing.remove()

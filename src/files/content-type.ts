@@ -1,5 +1,5 @@
 import { type ApiError, invalidRequest } from '../lib/errors/errors.ts'
-import { adviceFor, MEDIA_TYPES, type MediaType, mediaType, typeName } from '../media/media-type.ts'
+import { adviceFor, audioType, MEDIA_TYPES, type MediaType, mediaType, typeName } from '../media/media-type.ts'
 
 /** The type of batches' inputs and outputs. */
 export const JSON_LINES = 'application/jsonl'
@@ -23,18 +23,33 @@ const ALIASES: Readonly<Record<string, MediaType>> = {
   'audio/mpeg3': 'audio/mpeg',
   'audio/x-mpeg': 'audio/mpeg',
   'application/x-pdf': 'application/pdf',
-  'audio/webm': 'video/webm',
-  'audio/mp4': 'video/mp4',
+  'audio/x-m4a': 'audio/mp4',
+  'audio/m4a': 'audio/mp4',
+  'audio/m4b': 'audio/mp4',
+  'audio/x-m4b': 'audio/mp4',
+  'audio/mp4a-latm': 'audio/mp4',
+  'audio/opus': 'audio/ogg',
+  'audio/vorbis': 'audio/ogg',
+  'audio/x-ogg': 'audio/ogg',
+  'application/ogg': 'audio/ogg',
+  'audio/aacp': 'audio/aac',
+  'audio/x-aac': 'audio/aac',
+  'audio/x-hx-aac-adts': 'audio/aac',
+  'audio/vnd.dlna.adts': 'audio/aac',
+  'audio/3gpp': 'audio/mp4',
+  'audio/3gpp2': 'audio/mp4',
+  'video/3gpp': 'video/mp4',
+  'video/3gpp2': 'video/mp4',
   'video/x-m4v': 'video/mp4',
   'video/m4v': 'video/mp4',
 }
-/** The same container in two dialects. Clients tell them apart by the file's name. */
-const ISO_MEDIA: readonly string[] = ['video/mp4', 'video/quicktime']
+/** The same container in three dialects. Clients tell them apart by the file's name. */
+const ISO_MEDIA: readonly string[] = ['video/mp4', 'video/quicktime', 'audio/mp4']
 /** Types that clients declare when they do not know the type. */
 const UNDECLARED = ['application/octet-stream', 'binary/octet-stream', 'text/plain', '']
 
 /**
- * The type of an upload, detected from its first bytes.
+ * The type of an upload, detected from its first bytes. Of a container that may hold sound alone, the declared type tells.
  * @throws ApiError 400 for a type that is not supported, or one that differs from the declared type.
  */
 export function contentTypeOf(head: Uint8Array, declared: string): MediaType {
@@ -42,14 +57,20 @@ export function contentTypeOf(head: Uint8Array, declared: string): MediaType {
   const claim = claimOf(declared)
   if (type === null) throw unsupported(typeName(head), declared)
   if (claim !== null && !names(claim, type, head)) throw differs(claim, `is '${type}'`)
-  return type
+  const sound = audioType(type)
+  return claim !== null && named(claim) === sound ? sound : type
+}
+
+function named(claim: string): string {
+  return ALIASES[claim] ?? claim
 }
 
 function names(claim: string, type: MediaType, head: Uint8Array): boolean {
-  const claimed = ALIASES[claim] ?? claim
-  if (claimed === type || (ISO_MEDIA.includes(claimed) && ISO_MEDIA.includes(type))) return true
-  // The tag that MP3s begin with may be longer than the head, and FLAC may stand behind it.
-  return claimed === 'audio/flac' && Buffer.from(head.subarray(0, 3)).toString('latin1') === 'ID3'
+  const claimed = named(claim)
+  if (claimed === type || claimed === audioType(type) || (ISO_MEDIA.includes(claimed) && ISO_MEDIA.includes(type)))
+    return true
+  // The tag that MP3s begin with may be longer than the head, and FLAC or AAC may stand behind it.
+  return ['audio/flac', 'audio/aac'].includes(claimed) && Buffer.from(head.subarray(0, 3)).toString('latin1') === 'ID3'
 }
 
 /** Whether the client says that a file is media that can be uploaded. */
@@ -81,7 +102,7 @@ function unsupported(name: string, declared: string): ApiError {
 }
 
 function isSupported(claim: string): boolean {
-  return SUPPORTED.some((type) => type === (ALIASES[claim] ?? claim))
+  return SUPPORTED.some((type) => type === named(claim))
 }
 
 function differs(claim: string, actually: string): ApiError {

@@ -28,6 +28,7 @@ import type { MediaStage } from './media-trace.ts'
 import {
   type AudioType,
   adviceFor,
+  audioType,
   headChecked,
   MEDIA_TYPES,
   type MediaKind,
@@ -147,7 +148,7 @@ export class Loading implements MediaRequest {
 
   async audio(input: MediaInput, limits: AudioLimits): Promise<DecodedAudio> {
     using found = await this.#find(input, 'audio')
-    const format = mediaType(found.head) as AudioType
+    const format = audioType(mediaType(found.head)!) as AudioType
     const decoded = await this.#decode({ type: 'audio', data: found.data, format, limits }, limits, found, input)
     this.#parts.heard(decoded.samples.length / SAMPLE_RATE)
     return decoded
@@ -292,7 +293,7 @@ function checkType(bytes: Uint8Array, kind: MediaKind, isStored: boolean, param:
   if (bytes.length === 0) throw invalidRequest('The data is empty', param)
   const type: MediaType | null = mediaType(bytes)
   const supported = MEDIA_TYPES[kind].filter((known) => isStored || known !== 'video/quicktime')
-  if (type !== null && supported.includes(type)) return
+  if (type !== null && supported.includes(kind === 'audio' ? audioType(type) : type)) return
   const advice =
     type === 'video/quicktime' && kind === 'video'
       ? '; QuickTime is accepted as an uploaded file only'

@@ -1,7 +1,15 @@
 /** The contract's media types and a few more, detected from the bytes. Declared types and file names are ignored. */
 type ImageType = 'image/png' | 'image/jpeg' | 'image/webp' | 'image/bmp' | 'image/avif'
 export type VideoType = 'video/mp4' | 'video/webm' | 'video/quicktime'
-export type AudioType = 'audio/wav' | 'audio/mpeg' | 'audio/flac' | 'audio/x-w64'
+export type AudioType =
+  | 'audio/wav'
+  | 'audio/mpeg'
+  | 'audio/flac'
+  | 'audio/mp4'
+  | 'audio/ogg'
+  | 'audio/webm'
+  | 'audio/aac'
+  | 'audio/x-w64'
 type DocumentType = 'application/pdf' | 'image/tiff'
 export type MediaType = ImageType | VideoType | AudioType | DocumentType
 /** A document is pages, each of which becomes an image. */
@@ -11,7 +19,7 @@ export type MediaKind = 'image' | 'video' | 'audio' | 'document'
 export const MEDIA_TYPES: Readonly<Record<MediaKind, readonly MediaType[]>> = {
   image: ['image/png', 'image/jpeg', 'image/webp', 'image/bmp', 'image/avif'],
   video: ['video/mp4', 'video/webm', 'video/quicktime'],
-  audio: ['audio/wav', 'audio/mpeg', 'audio/flac', 'audio/x-w64'],
+  audio: ['audio/wav', 'audio/mpeg', 'audio/flac', 'audio/mp4', 'audio/ogg', 'audio/webm', 'audio/aac', 'audio/x-w64'],
   document: ['application/pdf', 'image/tiff'],
 }
 
@@ -39,6 +47,20 @@ export async function* headChecked(
     yield piece
   }
   if (head.length < HEAD_BYTES) check(head)
+}
+
+/**
+ * Containers of videos that may hold sound alone: their heads do not tell, as recordings of a browser. QuickTime is left out: it
+ * is accepted as an uploaded video only.
+ */
+const SOUND_OF: Readonly<Partial<Record<MediaType, AudioType>>> = {
+  'video/mp4': 'audio/mp4',
+  'video/webm': 'audio/webm',
+}
+
+/** The type of what is to be heard: a video gives its sound. */
+export function audioType(type: MediaType): MediaType {
+  return SOUND_OF[type] ?? type
 }
 
 export function mediaType(bytes: Uint8Array): MediaType | null {
@@ -164,9 +186,6 @@ const ADVICE: Readonly<Record<string, string>> = {
   'image/jxl': CONVERT,
   'image/jp2': CONVERT,
   'application/pdf': 'a PDF is a document, whose pages become images: send it in a file part or a document block',
-  'audio/ogg': 'convert it to WAV, MP3 or FLAC',
-  'audio/mp4': 'convert it to WAV, MP3 or FLAC',
-  'audio/aac': 'convert it to WAV, MP3 or FLAC',
 }
 
 function startsWith(bytes: Uint8Array, offset: number, expected: readonly number[]): boolean {

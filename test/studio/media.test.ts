@@ -188,11 +188,10 @@ describe.skipIf(CHROMIUM === null)('media in the Studio', () => {
     const asked = page.waitForRequest((request) => request.url().endsWith('/v1/chat/completions'))
     await page.getByLabel('Your question').fill('What is heard?')
     await page.getByLabel('Your question').press('Enter')
-    expect((await asked).postData()).toContain('"format":"wav"')
+    expect((await asked).postData()).toContain('"format":"webm"')
     await page.getByText(/\d+ \+ \d+ tokens/).waitFor()
     await page.getByRole('button', { name: 'Show the request' }).click()
-    // It is no longer what the user's own file is.
-    await page.getByText('It reads memo.wav from the current folder.').waitFor()
+    await page.getByText('It reads memo.webm from the current folder.').waitFor()
     // A video whose codec the browser does not know is no sound: the server may know it.
     const frames = [{ width: 64, height: 48, data: new Uint8Array(64 * 48 * 3) }]
     for (const [format, codec, other] of [

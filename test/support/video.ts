@@ -20,6 +20,9 @@ export interface VideoSpec {
   readonly interlaced?: boolean
   /** FFmpeg's number of the matrix that the codec names; none by default. The numbers are those of BT.601. */
   readonly matrix?: number
+  /** FFmpeg's numbers of what the colours and their brightness stand for; none by default. */
+  readonly primaries?: number
+  readonly transfer?: number
   /** Width of a pixel by its height, as the container alone says it. */
   readonly pixelAspect?: { readonly num: number; readonly den: number }
   /** Length of an audio track with a tone of 440 Hz, in seconds. */
@@ -39,10 +42,16 @@ export interface VideoSpec {
 }
 
 export interface AudioSpec {
-  readonly format: 'wav' | 'w64' | 'mp3' | 'flac' | 'adts'
+  readonly format: keyof typeof SOUND_CODECS
   readonly samples: Float32Array
   readonly rate: number
   readonly channels?: 1 | 2
+  /** The time at which it begins, in seconds. */
+  readonly from?: number
+  /** For M4A and MP4: the index is before the data, so that a truncated file still has it. */
+  readonly indexFirst?: boolean
+  /** For MP4: each half second has its own index, as in recordings of browsers. */
+  readonly isFragmented?: boolean
 }
 
 // biome-ignore lint/suspicious/noExplicitAny: the binding's encoders are used only here, and are not declared.
@@ -66,7 +75,7 @@ const DISPLAY_MATRIX = 5
 export const MILLISECONDS = { num: 1, den: 1000 }
 
 export async function makeVideo(video: VideoSpec): Promise<Buffer> {
-  return mux(video.format, video.indexFirst === true, (output) => {
+  return mux(video.format, video.indexFirst ? FIRST : {}, (output) => {
     const tracks = [videoTrack(output, video)]
     const rate = SOUNDTRACK_RATE
     const samples =
@@ -81,10 +90,37 @@ export async function makeVideo(video: VideoSpec): Promise<Buffer> {
   })
 }
 
-export async function makeAudio({ format, samples, rate, channels = 1 }: AudioSpec): Promise<Buffer> {
-  const codec = { wav: 'pcm_s16le', w64: 'pcm_s16le', mp3: 'libmp3lame', flac: 'flac', adts: 'aac' }[format]
-  return mux(format, false, (output) => [audioTrack(output, { samples, rate, channels, codec })])
+/** `ipod` is M4A; MP4 and WebM have no video here. */
+const SOUND_CODECS = {
+  wav: 'pcm_s16le',
+  w64: 'pcm_s16le',
+  mp3: 'libmp3lame',
+  flac: 'flac',
+  adts: 'aac',
+  ipod: 'aac',
+  mp4: 'aac',
+  ogg: 'libvorbis',
+  opus: 'libopus',
+  webm: 'libopus',
+} as const
+
+export async function makeAudio({
+  format,
+  samples,
+  rate,
+  channels = 1,
+  from = 0,
+  indexFirst = false,
+  isFragmented = false,
+}: AudioSpec): Promise<Buffer> {
+  const codec = SOUND_CODECS[format]
+  const options = isFragmented ? FRAGMENTED : indexFirst ? FIRST : {}
+  return mux(format, options, (output) => [audioTrack(output, { samples, rate, channels, codec, from: from * rate })])
 }
+
+/** Where an MP4 has its index. */
+const FIRST = { movflags: '+faststart' }
+const FRAGMENTED = { movflags: '+frag_keyframe+empty_moov+default_base_moof', frag_duration: '500000' }
 
 export function tone(seconds: number, hertz = 440): number {
   return 0.5 * Math.sin(2 * Math.PI * hertz * seconds)
@@ -93,7 +129,11 @@ export function tone(seconds: number, hertz = 440): number {
 /** Writes all packets of a track. */
 type Track = () => void
 
-async function mux(format: string, indexFirst: boolean, tracks: (output: Native) => Track[]): Promise<Buffer> {
+async function mux(
+  format: string,
+  options: Readonly<Record<string, string>>,
+  tracks: (output: Native) => Track[],
+): Promise<Buffer> {
   const directory = await mkdtemp(join(tmpdir(), 'lookout-video-'))
   const path = join(directory, 'video')
   const output = new native.FormatContext()
@@ -103,7 +143,7 @@ async function mux(format: string, indexFirst: boolean, tracks: (output: Native)
     output.strictStdCompliance = -2
     const write = tracks(output)
     check(output.openOutputSync())
-    if (indexFirst) native.Option.set(output, 'movflags', '+faststart', 1)
+    for (const [name, value] of Object.entries(options)) native.Option.set(output, name, value, 1)
     check(output.writeHeaderSync(null))
     for (const track of write) track()
     check(output.writeTrailerSync())
@@ -130,6 +170,8 @@ function videoTrack(output: Native, video: VideoSpec): Track {
   encoder.bitRate = BigInt(video.bitsPerSecond ?? 1_500_000)
   encoder.flags = video.interlaced ? GLOBAL_HEADER | FIELDS : GLOBAL_HEADER
   if (video.matrix !== undefined) encoder.colorSpace = video.matrix
+  if (video.primaries !== undefined) encoder.colorPrimaries = video.primaries
+  if (video.transfer !== undefined) encoder.colorTrc = video.transfer
   encoder.threadCount = 1
   check(encoder.open2Sync(codec, null))
   const stream = output.newStream(null)

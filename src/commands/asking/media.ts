@@ -5,7 +5,16 @@ import { buffer } from 'node:stream/consumers'
 import type { LookoutClient } from '../../client/client.ts'
 import { ServerError } from '../../client/server-error.ts'
 import { ConfigError } from '../../config/config.ts'
-import { HEAD_BYTES, kindOfType, type MediaKind, type MediaType, mediaType, typeName } from '../../media/media-type.ts'
+import {
+  audioType,
+  HEAD_BYTES,
+  kindOfType,
+  type MediaKind,
+  type MediaType,
+  mediaType,
+  typeName,
+} from '../../media/media-type.ts'
+import { hasSoundAlone } from '../../media/sound-alone.ts'
 import type { PageWish } from './numbers.ts'
 import { note, partingSignal, removedInAnyCase, untilParted } from './screen.ts'
 
@@ -34,7 +43,7 @@ export interface Picture extends Medium {
 export class MediaError extends ConfigError {}
 
 const TAKEN =
-  'a picture (PNG, JPEG, WebP, GIF, TIFF, AVIF, BMP or SVG), a PDF, a video (MP4, WebM or QuickTime) or a sound (WAV, MP3 or FLAC)'
+  'a picture (PNG, JPEG, WebP, GIF, TIFF, AVIF, BMP or SVG), a PDF, a video (MP4, WebM or QuickTime) or a sound (WAV, MP3, FLAC, M4A, Ogg or AAC)'
 export const STDIN_NAME = 'standard input'
 
 /** What a medium is read from. */
@@ -76,7 +85,7 @@ export function openMedium(path: string, page: PageWish = null): Promise<Medium>
 export async function readMedium(file: MediaFile, reading: Reading = {}): Promise<Medium> {
   const { name } = file
   const { takesPictures = true, page = null } = reading
-  const type = mediaType(await file.head())
+  const type = await typeOf(file)
   const kind = kindOf(type)
   // Pages of a TIFF are taken out here.
   if (type === null || kind === null || kind === 'image' || type === 'image/tiff') {
@@ -95,6 +104,13 @@ export async function readMedium(file: MediaFile, reading: Reading = {}): Promis
     bytes: () => file.whole(),
     blob: () => file.blob(type),
   }
+}
+
+/** The head does not tell whether there are pictures. */
+async function typeOf(file: MediaFile): Promise<MediaType | null> {
+  const type = mediaType(await file.head())
+  const sound = type === null ? type : audioType(type)
+  return type === sound || !(await hasSoundAlone(await file.blob(type!))) ? type : sound
 }
 
 /** @throws MediaError for what is not a picture. */
@@ -133,7 +149,7 @@ export async function readStandardInput(page: PageWish = null): Promise<Medium |
 const NAMES: Readonly<Record<MediaKind, RegExp>> = {
   image: /\.(png|jpe?g|webp|gif|tiff?|avif|bmp|svg)$/i,
   video: /\.(mp4|m4v|webm|mov)$/i,
-  audio: /\.(wav|mp3|flac)$/i,
+  audio: /\.(wav|mp3|flac|m4[ab]|og[ga]|opus|weba|aac)$/i,
   document: /\.pdf$/i,
 }
 
@@ -226,8 +242,18 @@ export function urlPart(kind: MediaKind, url: string, pages: Pick<Medium, 'pages
   return { type: `${kind}_url`, [`${kind}_url`]: { url } }
 }
 
+/** Names of the wire. */
+const SOUND_FORMATS: Readonly<Partial<Record<MediaType, string>>> = {
+  'audio/mpeg': 'mp3',
+  'audio/flac': 'flac',
+  'audio/mp4': 'm4a',
+  'audio/ogg': 'ogg',
+  'audio/webm': 'webm',
+  'audio/aac': 'aac',
+}
+
 function soundPart(data: string, type: MediaType): object {
-  const format = type === 'audio/mpeg' ? 'mp3' : type === 'audio/flac' ? 'flac' : 'wav'
+  const format = SOUND_FORMATS[type] ?? 'wav'
   return { type: 'input_audio', input_audio: { data, format } }
 }
 

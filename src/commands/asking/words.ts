@@ -21,7 +21,7 @@ export interface SortedWords {
 }
 
 const MEDIA_NAME =
-  /\.(png|jpe?g|webp|gif|tiff?|avif|svg|bmp|pdf|heic|heif|mp4|mov|webm|m4v|mkv|avi|wav|mp3|flac|ogg|m4a)$/i
+  /\.(png|jpe?g|webp|gif|tiff?|avif|svg|bmp|pdf|heic|heif|mp4|mov|webm|m4v|mkv|avi|wav|mp3|flac|m4[ab]|og[ga]|opus|weba|aac)$/i
 
 /**
  * Tells apart what stands behind `chat` or `detect`: what exists as a file is media, a first word that names a model is

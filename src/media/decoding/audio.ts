@@ -1,6 +1,6 @@
 import type { AudioLimits } from '../../models/card.ts'
 import { SAMPLE_RATE } from '../audio-tokens.ts'
-import type { AudioType } from '../media-type.ts'
+import { type AudioType, mediaType } from '../media-type.ts'
 import type { ByteSource } from './byte-source.ts'
 import { Container } from './container.ts'
 import { type FFmpeg, MEDIA_AUDIO, NO_TIMESTAMP, PACKET_CORRUPT, type Stream } from './ffmpeg.ts'
@@ -14,21 +14,27 @@ export async function decodeAudio(
 ): Promise<DecodedAudio> {
   const format = behindTag(data, given)
   await using container = await Container.open(ffmpeg, data, format)
-  const [stream] = container.streamsOf(MEDIA_AUDIO)
+  const streams = container.streamsOf(MEDIA_AUDIO)
+  const stream = streams.find((one) => container.decodes(one)) ?? streams[0]
   if (stream === undefined) throw new InvalidMedia('The file has no audio')
   const { audio, problem, damaged, trailing } = await decodeStream(ffmpeg, { container, stream, limits, origin: null })
   if (problem !== null) throw problem
-  if (audio === null) throw new InvalidMedia('The file has no audio')
+  if (audio === null) throw new InvalidMedia(damaged > 0 ? UNDECODABLE : 'The file has no audio')
   const heard = audio.samples.length / SAMPLE_RATE
-  const { declaredSeconds } = container
-  const isIncomplete = isWave(format)
-    ? damaged > 0 && data.length < declaredBytes(data, format)
-    : declaredSeconds === null
+  const declaredSeconds = container.declaredSeconds(stream)
+  // FFmpeg says when WebM and Ogg end, not how long they are. Parts of a broadcast begin late.
+  const begin = format === 'audio/webm' || format === 'audio/ogg' ? Math.max(0, container.firstStart) : 0
+  const isShort =
+    declaredSeconds === null
       ? damaged > (format === 'audio/mpeg' ? trailing : 0)
-      : heard < declaredSeconds - ROUNDING_SECONDS
+      : heard < declaredSeconds - begin - ROUNDING_SECONDS
+  // A fragmented MP4 declares only the fragments that are there.
+  const misses = format === 'audio/mp4' ? damaged > 0 : format === 'audio/ogg' && missesPages(data)
+  const isIncomplete = isWave(format) ? damaged > 0 && data.length < declaredBytes(data, format) : isShort || misses
   return isIncomplete ? { ...audio, notes: [INCOMPLETE] } : audio
 }
 
+export const UNDECODABLE = 'The audio cannot be decoded'
 const INCOMPLETE = 'The audio is damaged or truncated; a part of it is analysed'
 /** Encoders count up to a frame too much. */
 const ROUNDING_SECONDS = 0.1
@@ -38,15 +44,15 @@ const OPEN_ENDED = 0x7fff_0000
 const TAG_HEAD = 10
 const TAG_HAS_FOOT = 0x10
 
-/** FLAC may stand behind a tag that MP3s begin with, whose pictures make it longer than what tells the type. */
+/** FLAC and AAC may stand behind a tag that MP3s begin with, whose pictures make it longer than what tells the type. */
 function behindTag(data: ByteSource, format: AudioType): AudioType {
   const head = Buffer.from(data.read(0, TAG_HEAD))
   if (head.length < TAG_HEAD || head.toString('latin1', 0, 3) !== 'ID3') return format
   // Each of its bytes holds seven bits.
   const size = head.subarray(6).reduce((sum, byte) => sum * 128 + (byte & 127), 0)
   const foot = (head[5]! & TAG_HAS_FOOT) === 0 ? 0 : TAG_HEAD
-  const mark = Buffer.from(data.read(TAG_HEAD + size + foot, 4)).toString('latin1')
-  return mark === 'fLaC' ? 'audio/flac' : format
+  const type = mediaType(data.read(TAG_HEAD + size + foot, TAG_HEAD))
+  return type === 'audio/flac' || type === 'audio/aac' ? type : format
 }
 
 function isWave(format: AudioType): boolean {
@@ -62,6 +68,32 @@ function declaredBytes(data: ByteSource, format: AudioType): number {
       ? Number(head.readBigUInt64LE(16))
       : 8 + (isLarge ? Number(head.readBigUInt64LE(20)) : head.readUInt32LE(4))
   return length < OPEN_ENDED ? length : 0
+}
+
+const PAGE_HEAD = 27
+const MOST_SEGMENTS = 255
+const MOST_STREAMS = 64
+const PAGE_IS_LAST = 4
+
+/**
+ * Whether the pages of an Ogg file (RFC 3533) do not adjoin each other up to its end, or one is missing: FFmpeg goes on with the
+ * next page that it finds. What follows the last page of a stream is a tag, or nothing.
+ */
+function missesPages(data: ByteSource): boolean {
+  const next = new Map<number, number>()
+  let isOver = false
+  for (let at = 0; at < data.length; ) {
+    const head = Buffer.from(data.read(at, PAGE_HEAD + MOST_SEGMENTS))
+    if (head.length < PAGE_HEAD || head.toString('latin1', 0, 4) !== 'OggS') return !isOver
+    const [stream, page, segments] = [head.readUInt32LE(14), head.readUInt32LE(18), head[26]!]
+    if (page !== (next.get(stream) ?? page) || next.size > MOST_STREAMS) return true
+    isOver = (head[5]! & PAGE_IS_LAST) !== 0
+    if (isOver) next.delete(stream)
+    else next.set(stream, page + 1)
+    at += head.subarray(PAGE_HEAD, PAGE_HEAD + segments).reduce((sum, size) => sum + size, PAGE_HEAD + segments)
+    if (at > data.length) return true
+  }
+  return false
 }
 
 export interface StreamDecoding {

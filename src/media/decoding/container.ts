@@ -30,6 +30,10 @@ const DEMUXERS: Readonly<Record<ContainerType, string>> = {
   'audio/wav': 'wav',
   'audio/mpeg': 'mp3',
   'audio/flac': 'flac',
+  'audio/mp4': 'mov',
+  'audio/ogg': 'ogg',
+  'audio/webm': 'matroska',
+  'audio/aac': 'aac',
   'audio/x-w64': 'w64',
 }
 
@@ -53,7 +57,7 @@ export class Container implements AsyncDisposable {
   readonly #source: ByteSource
   #position = 0
   #missesBytes = false
-  #declared: number | null = null
+  #declared: readonly (number | null)[] = []
 
   private constructor(ffmpeg: FFmpeg, source: ByteSource) {
     this.#ffmpeg = ffmpeg
@@ -85,7 +89,7 @@ export class Container implements AsyncDisposable {
       if (opened < 0) throw new InvalidMedia('The file is damaged or truncated')
       // The header of a complete file may be read up to its end.
       container.#missesBytes = false
-      container.#declared = secondsOf(container.#format.streams?.[0])
+      container.#declared = declaredBy(container.#format)
       const found = isProbed ? await container.#format.findStreamInfo(null) : 0
       if (found < 0) throw new InvalidMedia('The file is damaged or truncated')
       return container
@@ -126,9 +130,9 @@ export class Container implements AsyncDisposable {
     return this.#missesBytes
   }
 
-  /** How long the first stream is by its header, in seconds; null where that does not say it. FFmpeg guesses a length later. */
-  get declaredSeconds(): number | null {
-    return this.#declared
+  /** How long a stream is by its header, in seconds; null where that does not say it. FFmpeg guesses a length later. */
+  declaredSeconds({ index }: Stream): number | null {
+    return this.#declared[index] ?? null
   }
 
   /** Packets of all other streams are discarded. */
@@ -150,6 +154,16 @@ export class Container implements AsyncDisposable {
       }
     } finally {
       packet.free()
+    }
+  }
+
+  /** Whether a codec that is available decodes the stream. */
+  decodes(stream: Stream): boolean {
+    try {
+      this.decoder(stream, 1).freeContext()
+      return true
+    } catch {
+      return false
     }
   }
 
@@ -205,7 +219,10 @@ export class Container implements AsyncDisposable {
   }
 }
 
-function secondsOf(stream: Stream | undefined): number | null {
-  if (stream === undefined || stream.duration === NO_TIMESTAMP) return null
-  return (Number(stream.duration) * stream.timeBase.num) / stream.timeBase.den
+/** What the header says of each stream, or of all when there is only one. */
+function declaredBy({ streams, duration }: InstanceType<FFmpeg['FormatContext']>): (number | null)[] {
+  const whole = streams?.length === 1 && duration > 0n ? Number(duration) / 1e6 : null
+  return (streams ?? []).map(({ duration, timeBase }) =>
+    duration === NO_TIMESTAMP ? whole : (Number(duration) * timeBase.num) / timeBase.den,
+  )
 }

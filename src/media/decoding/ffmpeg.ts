@@ -20,6 +20,7 @@ export interface FFmpeg {
   readonly Option: { set(target: object, name: string, value: string, flags: number): number }
   readonly SoftwareScaleContext: new () => ScaleContext
   readonly SoftwareResampleContext: new () => ResampleContext
+  avGetPixFmtName(format: number): string | null
   readonly Log: { setLevel(level: number): void }
 }
 
@@ -72,6 +73,8 @@ interface FormatContext {
   readonly streams: Stream[] | null
   /** The start of the first stream, in microseconds. */
   readonly startTime: bigint
+  /** In microseconds; negative where the header does not say it. */
+  readonly duration: bigint
   allocContext(): void
   // While one of these is pending, the callbacks of its IOContext run on the event loop.
   openInput(url: string, format: object | null, options: null): Promise<number>
@@ -106,7 +109,7 @@ export interface Packet {
   pts: bigint
   dts: bigint
   duration: bigint
-  readonly flags: number
+  flags: number
   isKeyframe: boolean
   alloc(): void
   unref(): void
@@ -123,13 +126,20 @@ export interface Frame {
   sampleAspectRatio: Rational
   readonly channelLayout: ChannelLayout
   readonly extendedData: Buffer[] | null
+  /** The planes of an image, and the bytes of a line of each. */
+  readonly data: Buffer[] | null
+  readonly linesize: readonly number[]
   flags: number
   /** The matrix of its colours. */
   colorSpace: number
+  colorPrimaries: number
+  colorTrc: number
   alloc(): void
   allocBuffer(): number
   /** Another frame with the same pixels; null where memory runs out. */
   clone(): Frame | null
+  /** Copies the pixels if others have the frame too. */
+  makeWritable(): number
   unref(): void
   free(): void
   /** The image without row padding. */
@@ -177,7 +187,8 @@ export const PACKET_DISCARD = 4
 export const PACKET_CORRUPT = 2
 export const FRAME_INTERLACED = 8
 export const MATRIX_BT709 = 1
-export const MATRIX_UNNAMED = 2
+/** Where a frame names no matrix, primaries or transfer. */
+export const UNNAMED = 2
 export const SEEK_SIZE = 0x10000
 export const SIDE_DATA_DISPLAY_MATRIX = 5
 export const DISPOSITION_ATTACHED_PICTURE = 0x400

@@ -1,5 +1,7 @@
 import sharp, { type Metadata, type Sharp, type SharpOptions } from 'sharp'
 import type { Size } from '../pixels.ts'
+import { avifColours } from './colours/avif-colours.ts'
+import { type ToSrgb, toSrgb } from './colours/wide-colours.ts'
 import { InvalidMedia } from './invalid-media.ts'
 import {
   formOf,
@@ -34,6 +36,8 @@ export async function openPicture(bytes: Uint8Array, page: number, opening: Open
     if (meta.channels !== 3) throw new InvalidMedia(UNSUPPORTED_TIFF)
     return converted(input, toRgb)
   }
+  const wide = wideColours(bytes, meta)
+  if (wide !== null) return await inSrgb({ input, meta }, wide).catch(refuse)
   const isOpaque = hasUnknown(bytes, page)
   const known = isOpaque ? { ...meta, hasAlpha: false } : meta
   const measured = mayBeMeasured(known) ? await openMeasured(input, known, opening) : null
@@ -115,9 +119,14 @@ async function openMeasured(
 
 /** Whether the library alone would misread a picture, or not read it, in a format that the server takes as an image. */
 export async function isMisread(bytes: Uint8Array): Promise<boolean> {
-  const { space, hasProfile } = await openForm(bytes, 1).input.metadata()
-  const isDeep = space === 'rgb16' || space === 'grey16'
-  return (isDeep && hasProfile) || isPremultiplied(bytes) || asStill(bytes) !== bytes
+  const meta = await openForm(bytes, 1).input.metadata()
+  const isDeep = meta.space === 'rgb16' || meta.space === 'grey16'
+  return (
+    (isDeep && meta.hasProfile) ||
+    isPremultiplied(bytes) ||
+    wideColours(bytes, meta) !== null ||
+    asStill(bytes) !== bytes
+  )
 }
 
 /** The library opens an animated AVIF by the name of a still one only. */
@@ -138,6 +147,21 @@ function isPremultiplied({ buffer, byteOffset, byteLength }: Uint8Array): boolea
   if (references < 4) return false
   const end = references - 4 + file.readUInt32BE(references - 4)
   return file.subarray(references, end).includes('prem', 0, 'latin1')
+}
+
+/** Colours that an AVIF names by codes. Those that are multiplied by their transparency are left as they are. */
+function wideColours(bytes: Uint8Array, { hasProfile }: Pick<Metadata, 'hasProfile'>): ToSrgb | null {
+  const codes = hasProfile || isPremultiplied(bytes) ? null : avifColours(bytes)
+  return codes === null ? null : toSrgb(codes)
+}
+
+async function inSrgb({ input, meta }: OpenImage, convert: ToSrgb): Promise<OpenImage> {
+  const pipeline = input.autoOrient().toColourspace('srgb')
+  const { data, info } = await pipeline.raw({ depth: 'uchar' }).toBuffer({ resolveWithObject: true })
+  convert(data, info.channels)
+  const converted = await ofRaw(data, info)
+  // The format says how frames are counted.
+  return { ...converted, meta: { ...converted.meta, format: meta.format } }
 }
 
 async function onWhite({ input, meta }: OpenImage): Promise<OpenImage> {

@@ -1,13 +1,7 @@
 import type { RgbImage, Size } from '../pixels.ts'
-import {
-  type FFmpeg,
-  FRAME_INTERLACED,
-  type Frame,
-  MATRIX_BT709,
-  MATRIX_UNNAMED,
-  PIXEL_RGB24,
-  setOptions,
-} from './ffmpeg.ts'
+import { type ColourCodes, type ToSrgb, toSrgb } from './colours/wide-colours.ts'
+import { deinterlace } from './deinterlace.ts'
+import { type FFmpeg, FRAME_INTERLACED, type Frame, MATRIX_BT709, PIXEL_RGB24, setOptions, UNNAMED } from './ffmpeg.ts'
 import { InvalidMedia } from './invalid-media.ts'
 
 /**
@@ -22,8 +16,11 @@ const QUICK = { sws_flags: 'area' }
 export class RgbScaler implements Disposable {
   readonly #context: InstanceType<FFmpeg['SoftwareScaleContext']>
   readonly #rgb: Frame
+  readonly #ffmpeg: FFmpeg
+  #known: ColourCodes & { readonly convert: ToSrgb | null } = { primaries: UNNAMED, transfer: UNNAMED, convert: null }
 
   constructor(ffmpeg: FFmpeg, size: Size, { isQuick = false } = {}) {
+    this.#ffmpeg = ffmpeg
     this.#context = new ffmpeg.SoftwareScaleContext()
     this.#context.allocContext()
     setOptions(ffmpeg, this.#context, isQuick ? QUICK : EXACT)
@@ -37,13 +34,35 @@ export class RgbScaler implements Disposable {
 
   /** Frames may have different sizes and formats. @throws InvalidMedia */
   convert(frame: Frame): RgbImage {
-    // FFmpeg would scale the two fields apart, and only to a picture that has two.
-    frame.flags &= ~FRAME_INTERLACED
+    if ((frame.flags & FRAME_INTERLACED) !== 0) {
+      deinterlace(this.#ffmpeg, frame)
+      // FFmpeg would scale the two fields apart, and only to a picture that has two.
+      frame.flags &= ~FRAME_INTERLACED
+    }
     // FFmpeg takes what is unnamed for SD. Players go by the size.
-    if (frame.colorSpace === MATRIX_UNNAMED && isLargerThanSd(frame)) frame.colorSpace = MATRIX_BT709
-    if (this.#context.scaleFrameSync(this.#rgb, frame) < 0) throw new InvalidMedia('The video cannot be decoded')
+    if (frame.colorSpace === UNNAMED && isLargerThanSd(frame)) frame.colorSpace = MATRIX_BT709
+    const { colorPrimaries: primaries, colorTrc: transfer } = frame
+    const convert = this.#wideColours({ primaries, transfer })
+    if (convert !== null) {
+      // FFmpeg would convert them too, but takes seconds to prepare it, and cuts off what is brighter than white.
+      frame.colorPrimaries = UNNAMED
+      frame.colorTrc = UNNAMED
+    }
+    const code = this.#context.scaleFrameSync(this.#rgb, frame)
+    frame.colorPrimaries = primaries
+    frame.colorTrc = transfer
+    if (code < 0) throw new InvalidMedia('The video cannot be decoded')
     const { width, height } = this.#rgb
-    return { width, height, data: this.#rgb.toBuffer() }
+    const data = this.#rgb.toBuffer()
+    convert?.(data, 3)
+    return { width, height, data }
+  }
+
+  /** That of the last frame is kept: those of a video have the same. */
+  #wideColours(codes: ColourCodes): ToSrgb | null {
+    if (codes.primaries !== this.#known.primaries || codes.transfer !== this.#known.transfer)
+      this.#known = { ...codes, convert: toSrgb(codes) }
+    return this.#known.convert
   }
 
   [Symbol.dispose](): void {

@@ -1,6 +1,6 @@
 import type { AudioLimits } from '../../models/card.ts'
 import type { VideoType } from '../media-type.ts'
-import { type DecodedStream, decodeStream } from './audio.ts'
+import { type DecodedStream, decodeStream, UNDECODABLE } from './audio.ts'
 import type { ByteSource } from './byte-source.ts'
 import { Container } from './container.ts'
 import { type FFmpeg, MEDIA_AUDIO } from './ffmpeg.ts'
@@ -49,7 +49,6 @@ export async function decodeSoundtrack(
 }
 
 const IN_PART = 'The soundtrack of a video is damaged; a part of it is analysed'
-const UNDECODABLE = 'The audio cannot be decoded'
 
 /** @returns null when there is no such track. */
 async function decodeTrack(

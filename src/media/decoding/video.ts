@@ -6,6 +6,7 @@ import { Container } from './container.ts'
 import {
   type FFmpeg,
   type Frame,
+  MEDIA_AUDIO,
   MEDIA_VIDEO,
   NO_TIMESTAMP,
   PACKET_CORRUPT,
@@ -42,17 +43,19 @@ export async function decodeVideo(
   const { data, format, limits, sound } = task
   const seen = await withStream(ffmpeg, task, async (container, stream) => {
     const frames = await listFrames(container, stream)
-    const timeline = new Timeline(frames)
+    // An edit list that leaves out all has no length, as of a single frame. Players show what there is.
+    const showsAll = frames.every(({ isHidden }) => isHidden)
+    const timeline = new Timeline(showsAll ? frames.map((frame) => ({ ...frame, isHidden: false })) : frames)
     const { start: origin, firstStart } = container
-    return { timeline, unit: stream.timeBase.num / stream.timeBase.den, origin, firstStart }
+    return { timeline, unit: stream.timeBase.num / stream.timeBase.den, origin, firstStart, showsAll }
   })
-  const { timeline, unit, origin, firstStart } = seen
+  const { timeline, unit, origin, firstStart, showsAll } = seen
   // Pictures may begin later than the container, whose time the sound follows too.
   const first = Math.max(0, timeline.start * unit - origin)
   const samples = timeline.sample(limits.framesPerSecond * unit, Math.min(limits.maxFrames, task.maxFrames))
   const { pictures, original } = await withStream(ffmpeg, task, async (container, stream) => {
     if (stream.codecpar.width * stream.codecpar.height > LARGE_PIXELS) await grant()
-    return decodeSamples(ffmpeg, { container, stream, samples, limits })
+    return decodeSamples(ffmpeg, { container, stream, samples, limits, showsAll })
   })
   const duration = timeline.duration * unit
   // A segment of a stream: silence for all that came before it would be most of its sound.
@@ -76,12 +79,15 @@ async function withStream<Result>(
 ): Promise<Result> {
   await using container = await Container.open(ffmpeg, data, format)
   const [stream] = container.streamsOf(MEDIA_VIDEO)
-  if (stream === undefined) throw new InvalidMedia('The file has no video')
+  if (stream === undefined) {
+    const hasSound = container.streamsOf(MEDIA_AUDIO).length > 0
+    throw new InvalidMedia(`The file has no video${hasSound ? ', only sound: send it as audio' : ''}`)
+  }
   container.select(stream)
   return await use(container, stream)
 }
 
-/** @returns the frames, at least one of which is displayed. */
+/** @returns the frames, at least one. */
 async function listFrames(container: Container, stream: Stream): Promise<CodedFrame[]> {
   const frames: CodedFrame[] = []
   for await (const packet of container.packets(stream)) {
@@ -97,7 +103,7 @@ async function listFrames(container: Container, stream: Stream): Promise<CodedFr
   // A truncated file may still have the index of the complete one. An edit list leaves frames of a complete one out.
   if (frames.length < Number(stream.nbFrames) && container.missesBytes)
     throw new InvalidMedia('The video is damaged or truncated')
-  if (frames.every(({ isHidden }) => isHidden)) throw new InvalidMedia('The video has no frames')
+  if (frames.length === 0) throw new InvalidMedia('The video has no frames')
   return frames
 }
 
@@ -111,12 +117,14 @@ interface Sampling {
   /** In order of time. */
   readonly samples: readonly Sample[]
   readonly limits: VideoTask['limits']
+  /** Whether frames that an edit list leaves out are shown. */
+  readonly showsAll: boolean
 }
 
 /** Decodes up to the last sample, skipping groups of frames that contain none. */
 async function decodeSamples(
   ffmpeg: FFmpeg,
-  { container, stream, samples, limits }: Sampling,
+  { container, stream, samples, limits, showsAll }: Sampling,
 ): Promise<{ pictures: readonly { readonly image: RgbImage; readonly time: number }[]; original: Size }> {
   const decoder = container.decoder(stream, THREADS)
   const frame = new ffmpeg.Frame()
@@ -146,6 +154,7 @@ async function decodeSamples(
       }
       if (skipping) decoder.flushBuffers()
       skipping = false
+      if (showsAll) packet.flags &= ~PACKET_DISCARD
       // Packets that cannot be decoded are skipped, as players do. `take` empties the decoder after each packet.
       decoder.sendPacketSync(packet)
       take()

@@ -3,7 +3,7 @@ import type { MediaKind } from '../media/attachment.ts'
 const KINDS: Readonly<Record<MediaKind, readonly string[]>> = {
   image: ['png', 'jpg', 'jpeg', 'webp', 'gif', 'bmp', 'avif'],
   video: ['mp4', 'webm', 'mov', 'm4v', 'mkv'],
-  audio: ['wav', 'mp3', 'flac', 'ogg', 'oga', 'opus', 'aac', 'm4a'],
+  audio: ['wav', 'mp3', 'flac', 'ogg', 'oga', 'opus', 'weba', 'aac', 'm4a', 'm4b'],
 }
 
 /** What a file is by its name, the only thing that a list tells; null for others. */

@@ -1,3 +1,4 @@
+import { hasSoundAlone } from '../../../src/media/sound-alone.ts'
 import { newId } from '../new-id.ts'
 import { callJson } from '../server/call.ts'
 import { key } from '../server/connection.ts'
@@ -41,6 +42,11 @@ const SOUNDS: Readonly<Record<string, string>> = {
   'audio/mp3': 'mp3',
   'audio/flac': 'flac',
   'audio/x-flac': 'flac',
+  'audio/mp4': 'm4a',
+  'audio/x-m4a': 'm4a',
+  'audio/ogg': 'ogg',
+  'audio/webm': 'webm',
+  'audio/aac': 'aac',
 }
 /** Files that browsers may have no type for. */
 const KINDS_BY_EXTENSION: Readonly<Record<string, MediaKind>> = {
@@ -51,6 +57,12 @@ const KINDS_BY_EXTENSION: Readonly<Record<string, MediaKind>> = {
   mkv: 'video',
   mov: 'video',
   flac: 'audio',
+  m4a: 'audio',
+  m4b: 'audio',
+  oga: 'audio',
+  ogg: 'audio',
+  opus: 'audio',
+  aac: 'audio',
 }
 /**
  * What the media of a request may take within its body, before base64 adds a third: a body may have 20 MiB. What has no
@@ -65,10 +77,9 @@ export async function openAttachment(given: Blob, name: string, path: string | n
   const url = URL.createObjectURL(blob)
   try {
     const size = await (kind === 'image' ? measureImage(url) : measureTimed(kind, url)).catch(() => {
-      throw unreadable(name)
+      throw unreadable(name, kind)
     })
-    // Sound alone, in a container of videos: a recording of a voice.
-    if (kind === 'video' && size.width === 0 && !(await hasVideoTrack(blob))) {
+    if (kind === 'video' && size.width === 0 && (await hasSoundAlone(blob))) {
       URL.revokeObjectURL(url)
       return await openAttachment(new Blob([blob], { type: blob.type.replace(/^video/, 'audio') }), name, path)
     }
@@ -245,8 +256,9 @@ async function toPng(blob: Blob, name: string): Promise<Blob> {
   }
 }
 
-function unreadable(name: string): Error {
-  return new Error(`This browser cannot read ${name}. It may be damaged.`)
+function unreadable(name: string, kind: MediaKind): Error {
+  const advice = kind === 'audio' ? ' If it is not, save it as WAV, MP3 or FLAC.' : ''
+  return new Error(`This browser cannot read ${name}. It may be damaged.${advice}`)
 }
 
 /** Frames of an animation, in browsers that can tell. */
@@ -271,20 +283,6 @@ async function measureImage(url: string): Promise<Size> {
   await image.decode()
   // Sizes of the upright image: browsers apply the EXIF orientation, as the server does.
   return { width: image.naturalWidth, height: image.naturalHeight, duration: 0 }
-}
-
-/** What the index of a video has: the kind of a track in MP4 and QuickTime, a codec in WebM. */
-const VIDEO_TRACK = /hdlr.{8}vide|V_(?:VP|AV1|MPEG)/s
-/** Longer than what is looked for. */
-const OVERLAP = 16
-
-/** Whether there are pictures, also those of a codec that the browser cannot play: the server may. */
-async function hasVideoTrack(blob: Blob): Promise<boolean> {
-  for (let from = 0; from < blob.size; from += MOST_INLINE_BYTES) {
-    const bytes = await blob.slice(from, from + MOST_INLINE_BYTES + OVERLAP).arrayBuffer()
-    if (VIDEO_TRACK.test(new TextDecoder('latin1').decode(bytes))) return true
-  }
-  return false
 }
 
 /** Later than the end of any media: a browser that does not know the length looks for it then. */

@@ -144,12 +144,12 @@ function kindOfContent(at: Exclude<Located, { type: 'address' }>, types: Readonl
 }
 
 const SUPPORTED =
-  'a PNG, JPEG or WebP image, a PDF, an MP4 or WebM video, WAV, MP3 or FLAC audio, or a data URL of a text'
+  'a PNG, JPEG or WebP image, a PDF, an MP4 or WebM video, WAV, MP3, FLAC, M4A, Ogg or AAC audio, or a data URL of a text'
 
 const EXTENSIONS: Readonly<Record<MediaKind, RegExp>> = {
-  image: /\.(png|jpe?g|webp)$/i,
-  video: /\.(mp4|webm)$/i,
-  audio: /\.(wav|mp3|flac)$/i,
+  image: /\.(png|jpe?g|webp|bmp|avif)$/i,
+  video: /\.(mp4|m4v|webm)$/i,
+  audio: /\.(wav|mp3|flac|m4[ab]|og[ga]|opus|weba|aac)$/i,
   document: /\.(pdf|tiff?)$/i,
 }
 

@@ -91,10 +91,16 @@ const videoFrames = requests.object('VideoFrames', {
     }),
 })
 
+/** What clients call the formats. The bytes decide. */
+const AUDIO_FORMATS = [
+  ...['wav', 'mp3', 'flac', 'mpeg', 'mpga', 'wave', 'x-wav', 'x-flac'],
+  ...['m4a', 'x-m4a', 'mp4', 'ogg', 'oga', 'opus', 'webm', 'aac'],
+] as const
+
 const audioData: z.ZodType<MediaUrl, string> = z.string().min(1)
 const inputAudio = requests.object('InputAudio', {
   data: audioData,
-  format: z.enum(['wav', 'mp3', 'flac', 'mpeg', 'mpga', 'wave', 'x-wav', 'x-flac']),
+  format: z.enum(AUDIO_FORMATS),
 })
 const audioPart = requests
   .object('InputAudioPart', {

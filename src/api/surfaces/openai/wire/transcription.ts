@@ -38,7 +38,14 @@ const {
   ...documented
 } = transcriptionFields.shape
 export const transcriptionRequest = z
-  .object({ file: z.string().optional().meta({ format: 'binary' }).describe('WAV, MP3 or FLAC.'), ...documented })
+  .object({
+    file: z
+      .string()
+      .optional()
+      .meta({ format: 'binary' })
+      .describe('WAV, MP3, FLAC, M4A, Ogg, WebM or AAC, or the sound of an MP4.'),
+    ...documented,
+  })
   .register(requestSchemas, { id: 'TranscriptionRequest' })
 
 const usage = responses.object('TranscriptionUsage', {
