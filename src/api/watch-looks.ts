@@ -1,5 +1,4 @@
 import type { UsageRecord } from '../accounts/usage-ledger.ts'
-import type { Engine } from '../inference/contract/engine.ts'
 import { LateLook, type Look, type LookRequest } from '../watches/look.ts'
 import type { ApiOptions } from './api.ts'
 import type { ApiCall } from './http/api-call.ts'
@@ -27,7 +26,8 @@ export function watchLooker(options: LookerOptions): { readonly look: Look; clos
   const minutes = new MinuteLedger(options.ledger)
   const look: Look = async ({ watch, principal, model: name, questions, frame, region, beginBy, signal }) => {
     const model = await namedModel(options.models, name)
-    using late = new Lateness(beginBy, model.engine)
+    const isLoaded = () => model.engine.state !== 'unloaded' && model.engine.state !== 'starting'
+    using late = new Lateness(beginBy, isLoaded)
     const closing = new AbortController()
     const call = callOf({ principal, closed: closing.signal, logger: options.logger })
     const charged = (charge: (row: UsageRecord) => void) => (row: UsageRecord) => {
@@ -69,9 +69,8 @@ class Lateness implements Disposable {
   #timer: NodeJS.Timeout | undefined
 
   /** @param at by the clock of `performance`; null for never. */
-  constructor(at: number | null, engine: Pick<Engine, 'state'>) {
+  constructor(at: number | null, isLoaded: () => boolean) {
     if (at === null) return
-    const isLoaded = () => engine.state !== 'unloaded' && engine.state !== 'starting'
     let wasLoaded = isLoaded()
     const check = () => {
       // It may have been loaded just now.
