@@ -198,19 +198,26 @@ describe('channels', () => {
     expect((await ask(texts, { tools: TOOLS })).message).toMatchObject({ content })
   })
 
-  test('log-probabilities are those of the answer, with its header and without those of thoughts', async () => {
-    const { server } = running
-    const written =
-      'Hm.<|end|><|start|>assistant<|channel|>analysis<|message|>More.<|end|><|start|>assistant<|channel|>final<|message|>Hello.<|return|>'
-    server.engine.script = { texts: written.split(/(?=<)|(?<=>)/) }
-    const body = { model: MODEL, messages: [user], reasoning_effort: 'low', logprobs: true }
-    const { choices } = await replyOf(await server.post('/v1/chat/completions', body))
-    expect(choices[0]!.message).toMatchObject({ content: 'Hello.', reasoning_content: 'Hm.\nMore.' })
-    const { logprobs } = choices[0] as unknown as { logprobs: { content: { token: string }[] } }
-    expect(logprobs.content.map(({ token }) => token)).toEqual([
-      ...['<|start|>', 'assistant', '<|channel|>', 'final', '<|message|>', 'Hello.', '<|return|>'],
-    ])
-  })
+  test.each([1, 7, 100])(
+    'thoughts are counted, and log-probabilities are those of the rest (%i tokens come at once)',
+    async (textsPerEvent) => {
+      const { server } = running
+      const written =
+        'Hm.<|end|><|start|>assistant<|channel|>commentary<|message|>Look.<|end|><|start|>assistant<|channel|>analysis<|message|>More.<|end|><|start|>assistant<|channel|>final<|message|>Hello.<|return|>'
+      server.engine.script = { texts: written.split(/(?=<)|(?<=>)/), textsPerEvent }
+      const body = { model: MODEL, messages: [user], reasoning_effort: 'low', logprobs: true }
+      const { choices } = await replyOf(await server.post('/v1/chat/completions', body))
+      expect(choices[0]!.message).toMatchObject({ content: 'Look.\nHello.', reasoning_content: 'Hm.\nMore.' })
+      const { logprobs } = choices[0] as unknown as { logprobs: { content: { token: string }[] } }
+      const header = (channel: string) => ['<|start|>', 'assistant', '<|channel|>', channel, '<|message|>']
+      expect(logprobs.content.map(({ token }) => token)).toEqual([
+        ...[...header('commentary'), 'Look.', '<|end|>', ...header('final'), 'Hello.', '<|return|>'],
+      ])
+      const asked = { model: MODEL, input: 'Hi', reasoning: { effort: 'low' } }
+      const { usage } = await jsonOf<{ usage: object }>(await server.post('/v1/responses', asked))
+      expect(usage).toMatchObject({ output_tokens_details: { reasoning_tokens: 5 } })
+    },
+  )
 
   test('a structure constrains the answer alone', async () => {
     const schema = { type: 'object', properties: { a: { type: 'integer' } }, required: ['a'] }

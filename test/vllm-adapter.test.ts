@@ -241,10 +241,36 @@ describe('one server', () => {
     expect(answers.map(({ type }) => type)).toEqual(['refusal', 'choice'])
   })
 
-  test('a reply that is read as a whole may come in larger pieces', async () => {
-    await server.post(hello!.path, hello!.body)
-    expect(player.tokensAtOnce).toBeGreaterThan(1)
+  test('a reply that is read as a whole may come in larger pieces, and the tokens of its thought are counted', async () => {
+    const { path, body } = SCENARIOS.find(({ name }) => name.startsWith('a thought'))!
+    const ask = async (exchanges: readonly Exchange[]) => {
+      player.exchanges = exchanges
+      const { choices, usage } = await jsonOf<Answer>(await server.post(path, body))
+      expect(player.tokensAtOnce).toBeGreaterThan(1)
+      return { choices, usage }
+    }
+    const larger = await ask(recorded.map((exchange) => ({ ...exchange, answer: inLargerPieces(exchange.answer) })))
+    expect(larger.usage.completion_tokens_details.reasoning_tokens).toBeGreaterThan(3)
+    expect(larger).toEqual(await ask(recorded))
   })
+
+  /** A stream of one completion, up to eight tokens of which come together. */
+  function inLargerPieces(answer: string): string {
+    const lines: string[] = []
+    let before: readonly number[] = []
+    for (const line of answer.split('\n\n')) {
+      const chunk = line.startsWith('data: {') ? JSON.parse(line.slice('data: '.length)) : null
+      const tokens: number[] = [...before, ...(chunk?.choices[0]?.token_ids ?? [])]
+      const isLonger = before.length > 0 && before.length < tokens.length && tokens.length <= 8
+      if (isLonger) {
+        lines.pop()
+        chunk.choices[0].token_ids = tokens
+      }
+      lines.push(chunk === null ? line : `data: ${JSON.stringify(chunk)}`)
+      before = chunk?.choices[0]?.token_ids ?? []
+    }
+    return lines.join('\n\n')
+  }
 
   test('a reply does not wait for the end of its stream, whose connection the next request has', async () => {
     player.holdsEnds = true

@@ -16,7 +16,9 @@ import { and, eq, isNull } from '../src/storage/drizzle.ts'
 import * as tables from '../src/storage/schema.ts'
 import { changedCard, type TemporaryCard } from './support/changed-card.ts'
 import { outcomeOf, startLookout } from './support/command-line.ts'
-import { errorOf, jsonOf, startTestServer, type TestServer } from './support/server.ts'
+import { FakeEngine } from './support/fake-engine.ts'
+import { ModelStore } from './support/model-store.ts'
+import { errorOf, jsonOf, KEY, startTestServer, type TestServer } from './support/server.ts'
 import {
   AT_ONCE,
   eventsOf,
@@ -620,6 +622,42 @@ describe('watches', () => {
     expect(told.map(({ data }) => data.seq)).toEqual(told.map((_, i) => i + 1))
     expect(told.map(briefly)).toContain('watch.gap stopped')
     expect(await streamed).toEqual(told.slice(0, 1))
+  })
+
+  test('get a turn on a model that is not loaded, beside a long chat of another one', async () => {
+    const data = await mkdtemp(join(tmpdir(), 'lookout-turns-'))
+    onTestFinished(() => rm(data, { recursive: true }))
+    await new ModelStore(data).put('second')
+    const read = ({ replies }: ReadQuestion) => replies.map(() => Math.log(1 / replies.length))
+    const first = new FakeEngine()
+    const crowded = await startTestServer({
+      // One model fits.
+      environment: { DATABASE_URL: '', LOOKOUT_DATA_DIR: data, LOOKOUT_WATCHES: '8', LOOKOUT_MODEL_MEMORY: '0.6' },
+      startEngine: async (card) => {
+        if (card.serves[0]!.id === MODEL) return first
+        return Object.assign(new FakeEngine(), { script: { read } })
+      },
+      // Silence is not looked for.
+      watches: { beatMs: 600_000, silenceMs: 500 },
+    })
+    onTestFinished(() => crowded.close())
+    first.script = { begins: new Promise(() => {}), texts: Array<string>(10_000).fill('so '), delayMs: 50 }
+    const client = new WatchClient(crowded, KEY)
+    const [{ id }, { id: busy }] = [await client.made({ model: 'second' }), await client.made()]
+    const body = { model: MODEL, messages: [{ role: 'user', content: 'Hi' }], stream: true }
+    const chat = await crowded.post('/v1/chat/completions', body)
+    const look = client.ask('POST', `/${id}/frames?wait=true`, bright)
+    await expect.poll(async () => (await client.find(id)).counts).toMatchObject({ frames: 1 })
+    // A look on a loaded model is late by now.
+    expect(await jsonOf(await client.ask('POST', `/${busy}/frames?wait=true`, bright))).toMatchObject({
+      dropped: 'late',
+    })
+    expect(await jsonOf(await client.ask('POST', `/${id}/frames`, bright))).toMatchObject({ dropped: 'busy' })
+    expect(await client.find(id)).toMatchObject({ status: 'waiting', reason: expect.stringMatching(/being loaded/) })
+    await chat.body!.cancel()
+    expect(await jsonOf(await look)).toMatchObject({ frame: 1, answers: [{ name: 'lamp' }] })
+    await client.look(id, bright)
+    expect((await client.events(id)).map(briefly)).toContain('watch.gap waiting')
   })
 
   test('`lookout watch` pushes the pictures of a folder, prints events, and deletes its watch', async () => {

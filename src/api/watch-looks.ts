@@ -15,6 +15,8 @@ type LookerOptions = Pick<Serving, 'models' | 'conversations' | 'ledger' | 'budg
   Pick<ApiOptions, 'logger'>
 
 const MINUTE_MS = 60_000
+/** How long a look may take to begin once its model is loaded, at least. */
+const LOADED_MS = 1_000
 
 /**
  * Returns what answers the looks of watches: what answers decisions, with the same checks and costs. The ledger gets one
@@ -23,8 +25,9 @@ const MINUTE_MS = 60_000
 export function watchLooker(options: LookerOptions): { readonly look: Look; close(): void } {
   const minutes = new MinuteLedger(options.ledger)
   const look: Look = async ({ watch, principal, model: name, questions, frame, region, beginBy, signal }) => {
-    using late = new Lateness(beginBy)
     const model = await namedModel(options.models, name)
+    const isLoaded = () => model.engine.state !== 'unloaded' && model.engine.state !== 'starting'
+    using late = new Lateness(beginBy, isLoaded)
     const closing = new AbortController()
     const call = callOf({ principal, closed: closing.signal, logger: options.logger })
     const charged = (charge: (row: UsageRecord) => void) => (row: UsageRecord) => {
@@ -57,15 +60,25 @@ export function watchLooker(options: LookerOptions): { readonly look: Look; clos
   return { look, close: () => minutes.close() }
 }
 
-/** Aborts a look at a time, unless it has begun. */
+/**
+ * Aborts a look at a time, unless it has begun. While its model is not loaded, it keeps its place among those who wait for
+ * memory: one look after the other that gave up would never get any.
+ */
 class Lateness implements Disposable {
   readonly #controller = new AbortController()
-  readonly #timer: NodeJS.Timeout | undefined
+  #timer: NodeJS.Timeout | undefined
 
   /** @param at by the clock of `performance`; null for never. */
-  constructor(at: number | null) {
+  constructor(at: number | null, isLoaded: () => boolean) {
     if (at === null) return
-    this.#timer = setTimeout(() => this.#controller.abort(new LateLook()), Math.max(0, at - performance.now()))
+    let wasLoaded = isLoaded()
+    const check = () => {
+      // It may have been loaded just now.
+      if (wasLoaded && isLoaded()) this.#controller.abort(new LateLook())
+      else this.#timer = setTimeout(check, LOADED_MS)
+      wasLoaded = isLoaded()
+    }
+    this.#timer = setTimeout(check, Math.max(0, at - performance.now()))
   }
 
   get signal(): AbortSignal {

@@ -51,8 +51,7 @@ interface PreparedView {
   readonly images: FocusParts['images']
 }
 
-type ReplyLimits = AskedTokens &
-  Pick<ChatRequest, 'sampling' | 'streamed' | 'countsThoughts' | 'stops' | 'topLogProbs' | 'choices'>
+type ReplyLimits = AskedTokens & Pick<ChatRequest, 'sampling' | 'streamed' | 'stops' | 'topLogProbs' | 'choices'>
 
 /** Starts a chat. Resolves when the engine has admitted it. */
 export async function startChat(request: ChatRequest, call: Call): Promise<AsyncIterable<ReplyEvent>> {
@@ -199,7 +198,7 @@ async function startReply(asked: Asked, limits: ReplyLimits, call: Call): Promis
 }
 
 async function workOf({ views }: Asked, limits: ReplyLimits, call: Call): Promise<Work> {
-  const { streamed, countsThoughts = false, stops = [], choices = 1 } = limits
+  const { streamed, stops = [], choices = 1 } = limits
   const apart: Branch[] = []
   // Sequential, so that a conversation that is too long is rejected before all its views are built.
   for (const view of views) {
@@ -210,10 +209,8 @@ async function workOf({ views }: Asked, limits: ReplyLimits, call: Call): Promis
   }
   const prefix = sharedBeginning(apart.map(({ suffix }) => suffix))
   const branches = apart.map((branch) => ({ ...branch, suffix: branch.suffix.slice(prefix.length) }))
-  const hidesThoughts = countsThoughts && views.some((view) => view().prompt.thinking)
-  // Larger steps would compute tokens past a stop sequence, and past the limit for all branches. Nor do they show where a
-  // thought ends.
-  const whole = !streamed && !hidesThoughts && stops.length === 0 && branches.length === 1
+  // Larger steps would compute tokens past a stop sequence, and past the limit for all branches.
+  const whole = !streamed && stops.length === 0 && branches.length === 1
   return { organisation: call.organisation, prefix, branches, whole }
 }
 

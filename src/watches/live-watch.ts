@@ -40,12 +40,15 @@ export interface LiveWatchOptions {
 const TOLERANCE = 1 / 4
 /** A busy machine may take longer to decode a frame than there is between two; then it looks less often, but it looks. */
 const LEAST_PATIENCE_MS = 1_000
+const LONG_LOOK = 'The model is busy, or is being loaded: the last look has not ended yet'
 /** The newest frame is kept for clients up to this size. */
 const MOST_KEPT_BYTES = 4 * 2 ** 20
 
 interface Frame extends WatchFrame {
   readonly about: FrameAbout
   readonly moment: Moment
+  /** Whether the look before it took long. */
+  readonly followsLongLook: boolean
 }
 
 /** Runs one watch on this server: it takes frames, looks at some of them, and tells what has changed. */
@@ -67,6 +70,9 @@ export class LiveWatch {
   #newest: Picture | null = null
   /** The last frame that was seen, whether or not something had moved in it. */
   #seen: { readonly number: number; readonly at: number } | null = null
+  /** When a frame was last taken, and when one was last dropped meanwhile, by the clock of `performance`. */
+  #takenAt = Number.POSITIVE_INFINITY
+  #missedAt = Number.NEGATIVE_INFINITY
   /** The last look; null where the next frame must be looked at. */
   #last: { readonly grey: Uint8Array; readonly at: number; readonly answers: readonly LookAnswer[] } | null = null
   readonly #owner: KeyOwner
@@ -147,6 +153,11 @@ export class LiveWatch {
     return silenceOf(this.#watch.settings, this.#options.silenceMs)
   }
 
+  /** Whether the look at the frame that was taken last has missed frames for as long as counts as silence. */
+  get #looksLong(): boolean {
+    return this.#missedAt - this.#takenAt > this.#silence
+  }
+
   report(): WatchReport {
     const { isOffline, suppressed } = this.#events
     const fault = this.#camera?.fault ?? null
@@ -154,6 +165,7 @@ export class LiveWatch {
     const counted = { ...this.#counts.report(suppressed), message: isFailing ? null : (this.#camera?.message ?? null) }
     if (isOffline) return { status: 'offline', reason: fault ?? 'No frames come', ...counted }
     if (this.#failure !== null) return { status: 'waiting', reason: this.#failure.message, ...counted }
+    if (this.#work !== null && this.#looksLong) return { status: 'waiting', reason: LONG_LOOK, ...counted }
     return { status: this.#counts.looks === 0 ? 'starting' : 'running', reason: fault, ...counted }
   }
 
@@ -169,12 +181,17 @@ export class LiveWatch {
     // A camera's frames come at the rate of the watch.
     const isDue = this.#camera !== null || this.#isDue(moment)
     const dropped = this.#work !== null ? 'busy' : isDue ? null : 'rate'
-    if (dropped === 'busy' && isDue) this.#lag.missed(moment, this.#distance)
+    if (dropped === 'busy' && isDue) {
+      this.#missedAt = moment.at
+      this.#lag.missed(moment, this.#distance)
+    }
     if (dropped !== null) {
       given.release()
       return this.#drop(number, dropped)
     }
     this.#slot = Math.max(this.#slot + this.#distance, moment.at)
+    const followsLongLook = this.#looksLong
+    this.#takenAt = moment.at
     const opened = Promise.withResolvers<'still' | null>()
     const work = this.#run(async () => {
       try {
@@ -182,7 +199,7 @@ export class LiveWatch {
         const { grey, original } = await this.#view.open(given, this.#watch)
         const time = isoTime(moment.time - given.ageMs)
         const about = { number, time, camera_time: given.cameraTime?.toISOString() ?? null, ...original }
-        const frame = { ...given, about, moment }
+        const frame = { ...given, about, moment, followsLongLook }
         const still = this.#stillAnswers(grey, moment)
         opened.resolve(still === null ? null : 'still')
         return await (still === null ? this.#look(frame, grey) : this.#settle(frame, still, true))
@@ -262,7 +279,7 @@ export class LiveWatch {
       const sent = await frame.picture()
       if (sent.bytes.byteLength <= MOST_KEPT_BYTES) this.#newest = sent
     }
-    const { about, moment } = frame
+    const { about, moment, followsLongLook } = frame
     const evidence = async (questions: readonly object[]) =>
       this.#view.places(questions, frame, this.#watch).catch(() => questions.map(() => null))
     const picture = async () => {
@@ -273,7 +290,7 @@ export class LiveWatch {
     this.#lag.made(moment)
     const finding = {
       ...{ moment, about, answers, evidence, picture },
-      after: this.#failure === null ? ('silent' as const) : ('waiting' as const),
+      after: this.#failure === null && !followsLongLook ? ('silent' as const) : ('waiting' as const),
       isNext: this.#isNext(about.number),
       lag: this.#lag.lag,
       hasClip: this.#camera !== null && clipOf(settings) !== null,

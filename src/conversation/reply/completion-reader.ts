@@ -91,7 +91,7 @@ export class CompletionReader {
       if (next === undefined) return
       if (next.type === 'finish') yield this.#end(next)
       else {
-        for (const part of this.#byToken || reader.section !== 'content' ? tokenTexts(next) : [next]) {
+        for (const part of this.#byToken || reader.mayThink ? tokenTexts(next) : [next]) {
           yield this.#read(part)
           if (this.#hasFinished) return
         }

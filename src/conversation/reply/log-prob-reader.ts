@@ -26,8 +26,8 @@ export class LogProbReader {
 
   push({ text, logProbs }: Pick<TextEvent, 'text' | 'logProbs'>): readonly ReplyPiece[] {
     if (logProbs === undefined) return this.#reader.push(text)
-    // Which part of the text each token wrote matters only at the beginning.
-    if (this.#reader.section === 'content') return this.#read(text, logProbs)
+    // Which part of the text each token wrote matters only beside thoughts.
+    if (!this.#reader.mayThink) return this.#read(text, logProbs)
     return this.#split(text, logProbs).flatMap((part) => this.#read(part.text, part.tokens))
   }
 

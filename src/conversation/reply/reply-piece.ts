@@ -24,8 +24,8 @@ export interface TextStage {
    * @param cut whether the text was truncated.
    */
   end(cut: boolean): ReplyPiece[]
-  /** Whether the text so far ends in a thought; null if that depends on the text that follows. */
-  readonly isThinking?: boolean | null
+  /** Whether the text so far ends in a thought; null if that depends on the text that follows. Absent where none has thoughts. */
+  readonly isThinking?: boolean | null | undefined
 }
 
 /** Joins texts of the same kind that follow each other. */

@@ -41,8 +41,13 @@ export class ReplyReader implements TextStage {
   get section(): 'start' | 'thought' | 'content' {
     if (this.#state === 'start') return 'start'
     if (!this.#hasContent) return 'thought'
-    const { isThinking } = this.#content
+    const { isThinking = false } = this.#content
     return isThinking === null ? 'start' : isThinking ? 'thought' : 'content'
+  }
+
+  /** Whether some of the text that follows may be a thought. */
+  get mayThink(): boolean {
+    return this.section !== 'content' || this.#content.isThinking !== undefined
   }
 
   push(text: string): ReplyPiece[] {

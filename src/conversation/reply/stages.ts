@@ -26,8 +26,8 @@ export class FilteredStage implements TextStage {
     this.#create = create
   }
 
-  get isThinking(): boolean | null {
-    return this.#inner.isThinking === undefined ? false : this.#inner.isThinking
+  get isThinking(): boolean | null | undefined {
+    return this.#inner.isThinking
   }
 
   push(text: string): ReplyPiece[] {

@@ -18,8 +18,6 @@ export interface ChatRequest extends ReplyOptions {
   readonly choices?: number | undefined
   /** Whether the client reads the reply as it is generated. */
   readonly streamed: boolean
-  /** Whether the client is told how many tokens are thoughts. By default it is not. */
-  readonly countsThoughts?: boolean | undefined
   /** The rules of the request's convention; by default those of the server. */
   readonly compatibility?: Compatibility | undefined
   /** The request's names of the parameters that errors name; by default the contract's. */

@@ -257,12 +257,14 @@ describe('models that do not fit into memory together', () => {
     await finish(running)
   })
 
-  test('come back when the other one cannot be loaded, and do not leave for it again', async () => {
+  test('come back when the other one cannot be loaded, and leave for it again after a minute, then two', async () => {
     fakeClock()
-    const { add, log } = openPool({ memoryLimitBytes: GIB })
+    const { add, log } = openPool({ memoryLimitBytes: GIB, loadWaitMs: 30_000 })
     const { engine: a } = add('a')
+    let isBroken = true
     const { engine: b, starts } = add('b', async () => {
-      throw new Error('broken')
+      if (isBroken) throw new Error('broken')
+      return new FakeEngine()
     })
     const running = await begin(a)
     const failing = expect(ask(b)).rejects.toEqual(overloaded)
@@ -272,15 +274,24 @@ describe('models that do not fit into memory together', () => {
     await finish(running)
     await failing
     expect(await queued).toBe('Hello there.')
-    const busy = await begin(a)
-    // The pause after a failure.
-    await vi.advanceTimersByTimeAsync(1_000)
-    const refused = expect(ask(b)).rejects.toEqual(overloaded)
-    await vi.advanceTimersByTimeAsync(60_000)
-    await refused
-    expect([a.givesWay, starts.mock.calls.length]).toEqual([false, 1])
-    await finish(busy)
-    expect(log.filter((line) => line.startsWith('Loaded a'))).toHaveLength(2)
+    for (const minutes of [1, 2]) {
+      const busy = await begin(a)
+      await vi.advanceTimersByTimeAsync(minutes * 60_000 - 40_000)
+      const refused = expect(ask(b)).rejects.toEqual(overloaded)
+      await vi.advanceTimersByTimeAsync(30_000)
+      await refused
+      const waiting = ask(b)
+      const ended = minutes === 1 ? expect(waiting).rejects.toEqual(overloaded) : waiting
+      await vi.advanceTimersByTimeAsync(9_000)
+      expect([a.givesWay, starts.mock.calls.length]).toEqual([false, minutes])
+      await vi.advanceTimersByTimeAsync(1_000)
+      expect(a.givesWay).toBe(true)
+      isBroken = minutes === 1
+      await finish(busy)
+      await ended
+    }
+    expect(b.state).toBe('ready')
+    expect(log.filter((line) => line.startsWith('Loaded a'))).toHaveLength(3)
   })
 
   test('do not give way to work in the background, but to all other', async () => {
@@ -327,6 +338,7 @@ describe('models that do not fit into memory together', () => {
     await expect.poll(() => a.givesWay).toBe(true)
     for (const _request of [1, 2]) waiting.push(expect(ask(a)).rejects.toThrow('shutting down'))
     await expect(ask(a)).rejects.toEqual(overloaded)
+    await expect(ask(a)).rejects.toThrow('Too many requests wait for the model.')
     await pool.close()
     await Promise.all(waiting)
   })

@@ -87,7 +87,7 @@ export class MemoryLine {
     const leaving = this.#leaversFor(engine, resident)
     for (const one of before.leaving ?? []) if (!leaving?.includes(one)) one.stay()
     engine.expectTurn(leaving !== null || (engine.wantsTurn && this.#isTurnOfOthers(engine)))
-    if (leaving === null) return NO_TURN
+    if (leaving === null) return now < engine.turnFrom ? { ...NO_TURN, dueAt: engine.turnFrom } : NO_TURN
     // What has become idle meanwhile leaves at once, so that those that give way do not do so in vain.
     const staying = before.askedAt === null ? leaving : leaving.filter(({ isIdle }) => !isIdle)
     const mayAskAt = Math.max(0, ...staying.map(({ staysUntil }) => staysUntil))

@@ -51,6 +51,8 @@ const RETRY_SECONDS = 5
 /** Pause after a failed load, in ms; doubled after each further failure. */
 const FIRST_PAUSE_MS = 1_000
 const LONGEST_PAUSE_MS = 60_000
+/** Engines in use leave for one that could not be loaded only after this many times that pause: they may leave in vain. */
+const TURN_PAUSE_FACTOR = 60
 /** An engine that gave way in vain is not asked again for this many times as long: it loses a quarter of its time at most. */
 const VAIN_FACTOR = 3
 /** An engine in constant use may be idle for this long, in ms, between the requests of a client who asks again at once. */
@@ -94,6 +96,7 @@ export class PooledEngine implements Engine {
   #failures = 0
   /** Time of the next permitted load attempt, by `performance.now()`. */
   #retryAt = 0
+  #turnFrom = 0
 
   constructor(model: PoolModel, pool: PoolSide) {
     this.model = model
@@ -138,11 +141,17 @@ export class PooledEngine implements Engine {
   }
 
   /**
-   * Whether engines in use are to give way to it. Background work gets only memory that is idle, and a model that could not be
-   * loaded does too: others would be unloaded in vain.
+   * Whether engines in use are to give way to it. Background work gets only memory that is idle, and so does, for a while, a
+   * model that could not be loaded.
    */
   get wantsTurn(): boolean {
-    return this.#failures === 0 && [...this.#waiting.values()].some((priority) => priority !== 'background')
+    const isPast = performance.now() >= this.#turnFrom
+    return isPast && [...this.#waiting.values()].some((priority) => priority !== 'background')
+  }
+
+  /** From when it may want a turn, by `performance.now()`. */
+  get turnFrom(): number {
+    return this.#turnFrom
   }
 
   /** Not after it has given way in vain, until the requests that kept it have ended. */
@@ -342,7 +351,7 @@ export class PooledEngine implements Engine {
   }
 
   async #awaitTurn(user: object, asker: Asker, signal: AbortSignal): Promise<void> {
-    if (this.#waiting.size >= this.#pool.maxWaiting) throw notLoadedYet()
+    if (this.#waiting.size >= this.#pool.maxWaiting) throw tooManyWait()
     this.#setWaiting(() => this.#waiting.set(user, asker.priority))
     const stopped = AbortSignal.any([signal, this.#closing.signal])
     const late = Promise.withResolvers<never>()
@@ -399,9 +408,10 @@ export class PooledEngine implements Engine {
   async #loadOnce(): Promise<void> {
     try {
       const engine = await this.#pool.load(this.#closing.signal)
-      this.#failures = 0
       if (this.#closing.signal.aborted) await engine?.close()
       else if (engine !== null) {
+        this.#failures = 0
+        this.#turnFrom = 0
         this.#engine = engine
         this.#waiting.clear()
         this.#info = engine.info
@@ -409,7 +419,10 @@ export class PooledEngine implements Engine {
       }
       if (!this.isInUse) this.#pool.changed()
     } catch (error) {
-      this.#retryAt = performance.now() + Math.min(LONGEST_PAUSE_MS, FIRST_PAUSE_MS * 2 ** this.#failures++)
+      const pause = Math.min(LONGEST_PAUSE_MS, FIRST_PAUSE_MS * 2 ** this.#failures++)
+      const now = performance.now()
+      this.#retryAt = now + pause
+      this.#turnFrom = now + TURN_PAUSE_FACTOR * pause
       throw error
     }
   }
@@ -464,6 +477,10 @@ export class PooledEngine implements Engine {
 
 function notLoadedYet(): Error {
   return modelOverloaded(`The model is not loaded yet. ${tryAgainIn(RETRY_SECONDS)}`, RETRY_SECONDS)
+}
+
+function tooManyWait(): Error {
+  return modelOverloaded(`Too many requests wait for the model. ${tryAgainIn(RETRY_SECONDS)}`, RETRY_SECONDS)
 }
 
 function cannotLoad(pauseMs: number): Error {

@@ -140,8 +140,9 @@ async function fresh(engine: Engine, parts: readonly PromptPart[]): Promise<stri
   return (await answers(engine, unique(), parts, [branch()]))[0]!
 }
 
+const FRESH = 'fresh '
 let organisations = 0
-const unique = () => `fresh ${organisations++}`
+const unique = () => `${FRESH}${organisations++}`
 
 export function branch(fields: Partial<Branch> = {}): Branch {
   return { suffix: [], n: 1, maxTokens: REPLY_TOKENS, sampling: GREEDY, ...fields }
@@ -154,7 +155,10 @@ export async function answers(
   prefix: readonly PromptPart[],
   branches: readonly Branch[],
 ): Promise<string[]> {
-  const { events } = await engine.generate({ organisation, prefix, branches }, new AbortController().signal)
+  const { events, prompts } = await engine.generate({ organisation, prefix, branches }, new AbortController().signal)
+  if (organisation.startsWith(FRESH) && prompts[0]!.cachedTokens > 0) {
+    throw new Error('An organisation has found what another one has computed.')
+  }
   const texts = branches.map(({ n }) => Array<string>(n).fill(''))
   for await (const event of events) {
     if (event.type === 'error') throw event.error

@@ -32,6 +32,7 @@ export interface Answer {
     readonly prompt_tokens: number
     readonly completion_tokens: number
     readonly prompt_tokens_details?: { readonly cached_tokens: number }
+    readonly completion_tokens_details: { readonly reasoning_tokens: number }
   }
 }
 

@@ -34,7 +34,6 @@ export function toChatRequest(
     structure: format ? { type: 'json_schema', schema: format.schema } : null,
     stops: body.stop_sequences ?? [],
     streamed: body.stream === true,
-    countsThoughts: true,
     // Anthropic's convention includes forced calls.
     compatibility: 'openai',
     ...toReplyOptions({

@@ -40,7 +40,7 @@ export function chatCompletions({
     ...bodiesOf('chat', compatibility === 'openai' ? openAiChatBody : chatBody),
     async start({ read, metered, caller, signal }) {
       const { value: body } = read
-      const chat = toChatRequest(read, compatibility === 'openai')
+      const chat = toChatRequest(read)
       const count = chat.choices ?? 1
       // Most requests ask for one reply, whose events need no numbers.
       const events = await (count === 1

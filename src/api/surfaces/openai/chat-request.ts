@@ -6,14 +6,8 @@ import type { ReadBody } from '../../http/body/body-reader.ts'
 import { toReplyOptions } from './reply-options.ts'
 import type { ChatRequestBody } from './wire/chat-request.ts'
 
-/**
- * @param countsThoughts whether the usage of the reply says how many tokens are thoughts.
- * @throws ApiError for fields that exclude each other.
- */
-export function toChatRequest(
-  { value: body, rawParameters }: ReadBody<ChatRequestBody>,
-  countsThoughts = false,
-): ChatRequest {
+/** @throws ApiError for fields that exclude each other. */
+export function toChatRequest({ value: body, rawParameters }: ReadBody<ChatRequestBody>): ChatRequest {
   const tools = toolsOf(body)
   return {
     ...toReplyOptions(body),
@@ -27,7 +21,6 @@ export function toChatRequest(
     ),
     stops: typeof body.stop === 'string' ? [body.stop] : (body.stop ?? []),
     streamed: body.stream === true,
-    countsThoughts,
     choices: body.n ?? 1,
   }
 }

@@ -51,7 +51,6 @@ export function toChat(
     toolUse: { choice: choiceOf(body), parallel: body.parallel_tool_calls ?? true },
     structure: structureOf(body, compatibility),
     streamed: body.stream === true,
-    countsThoughts: true,
     names: paramNames(
       places,
       tools.map(({ index }) => index),

@@ -25,6 +25,7 @@ import {
 import { ApiError } from '../../../lib/errors/errors.ts'
 import { loadCard } from '../../../models/card.ts'
 import type { PromptPart } from '../../contract/parts.ts'
+import { PULSE_LIMIT_MS } from '../heartbeat.ts'
 import { LocalEngine } from '../host/local-engine.ts'
 import { RestartPause } from '../host/restart-pause.ts'
 
@@ -310,7 +311,10 @@ test('a request that is refused for a full queue is told when to retry', async (
 }, 180_000)
 
 test('a process that hangs is restarted', async () => {
-  const engine = await LocalEngine.start(await loadCard(CARD), { silenceLimitMs: 7000 })
+  const error = vi.fn()
+  const logger = { debug() {}, info() {}, warn() {}, error }
+  // Long before the silence of the whole process is noticed.
+  const engine = await LocalEngine.start(await loadCard(CARD), { silenceLimitMs: PULSE_LIMIT_MS / 2, logger })
   try {
     const generation = await generate(engine, chat, [endless()])
     await firstEvent(generation)
@@ -319,6 +323,7 @@ test('a process that hangs is restarted', async () => {
     await expect(collect(generation)).rejects.toEqual(apiError({ status: 503, code: 'model_overloaded' }))
     await until(() => engine.state === 'ready')
     expect(engine.pid).not.toBe(pid)
+    expect(error.mock.calls[0]![0]).toMatch(/^The engine process has not answered for \d+ ms; killing it\.$/m)
     expect((await run(engine, question, branch({ maxTokens: 2 }))).finishes).toHaveLength(1)
   } finally {
     await engine.close()
