@@ -292,7 +292,13 @@ async function oldBucket(): Promise<OldStore> {
   }
 }
 
-test.each(['AWS_REGION', 'AWS_DEFAULT_REGION', 'AWS_CONFIG_FILE'])('the region of a bucket is in %s', async (name) => {
+test.each([
+  ['AWS_REGION', 'eu-west-7'],
+  ['AWS_DEFAULT_REGION', 'eu-west-7'],
+  ['AWS_CONFIG_FILE', 'eu-west-7'],
+  // In this mode the SDK itself asks for a region.
+  ['AWS_DEFAULTS_MODE', 'us-east-1'],
+])('with %s, the region of a bucket is %s', async (name, region) => {
   const folder = await mkdtemp(join(tmpdir(), 'lookout-region-'))
   const s3 = await S3Server.start()
   onTestFinished(async () => {
@@ -303,11 +309,13 @@ test.each(['AWS_REGION', 'AWS_DEFAULT_REGION', 'AWS_CONFIG_FILE'])('the region o
   const profile = join(folder, 'config')
   await writeFile(profile, '[default]\nregion = eu-west-7\n')
   for (const other of ['AWS_REGION', 'AWS_DEFAULT_REGION']) vi.stubEnv(other, undefined)
-  vi.stubEnv(name, name === 'AWS_CONFIG_FILE' ? profile : 'eu-west-7')
+  for (const file of ['AWS_CONFIG_FILE', 'AWS_SHARED_CREDENTIALS_FILE']) vi.stubEnv(file, join(folder, 'none'))
+  vi.stubEnv('AWS_EC2_METADATA_DISABLED', 'true')
+  vi.stubEnv(name, { AWS_CONFIG_FILE: profile, AWS_DEFAULTS_MODE: 'auto' }[name] ?? region)
   const environment = { LOOKOUT_BLOBS: `s3://there?endpoint=http://127.0.0.1:${s3.port}` }
   const server = await startTestServer({ environment })
   onTestFinished(() => server.close())
-  expect(s3.region).toBe('eu-west-7')
+  expect(s3.region).toBe(region)
 })
 
 test('a bucket that falls silent or breaks off is a 503, and a client that pauses is not cut off', async () => {

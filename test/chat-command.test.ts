@@ -441,11 +441,14 @@ test('a server whose certificate is not trusted is not one that is away', async 
 })
 
 test.each([
-  [413, 'Payload Too Large'],
-  [502, 'Bad Gateway'],
-])('what a proxy answers by itself is said: %i', async (status, text) => {
+  [413, '<h1>Payload Too Large</h1>', 'answered 413 Payload Too Large, not as a Lookout server does'],
+  [502, '<h1>Bad Gateway</h1>', 'answered 502 Bad Gateway, not as a Lookout server does'],
+  [200, '<h1>Welcome!</h1>', 'is not a Lookout server'],
+  [200, '{"status": "ok"}', 'is not a Lookout server'],
+  [200, 'null', 'is not a Lookout server'],
+])('what a proxy or another program answers is said: %i %s', async (status, body, said) => {
   const proxy = createServer((_request, response) => {
-    response.writeHead(status, { 'content-type': 'text/html' }).end(`<h1>${status} ${text}</h1>`)
+    response.writeHead(status).end(body)
   }).listen(0, '127.0.0.1')
   onTestFinished(() => void proxy.close())
   await once(proxy, 'listening')
@@ -453,7 +456,7 @@ test.each([
   expect(await chat(['Hi there'], { LOOKOUT_URL: url })).toEqual({
     code: 1,
     stdout: '',
-    stderr: `lookout: the server at ${url} answered ${status} ${text}, not as a Lookout server does\n`,
+    stderr: `lookout: the server at ${url} ${said}\n`,
   })
 })
 

@@ -226,8 +226,11 @@ describe('a text', () => {
       const chat = await ask(file(asked))
       expect([url, chat.status, promptText(engine)]).toEqual([url, 200, shown])
       const input = [{ role: 'user', content: [{ type: 'input_file', ...asked }] }]
-      const response = await server.post('/v1/responses', { model, input })
-      expect([url, response.status, promptText(engine)]).toEqual([url, 200, shown])
+      const atAddress = [{ role: 'user', content: [{ type: 'input_file', file_url: url, filename: 'a.txt' }] }]
+      for (const sent of [input, atAddress]) {
+        const response = await server.post('/v1/responses', { model, input: sent })
+        expect([url, response.status, promptText(engine)]).toEqual([url, 200, shown])
+      }
     }
   })
 

@@ -108,6 +108,17 @@ describe('a conversation', () => {
     expect(Buffer.from(await content.arrayBuffer()).equals(pictures[0]!)).toBe(true)
   })
 
+  test.each(['file_data', 'file_url'])('stores a picture in %s as a file', async (field) => {
+    const file = { type: 'input_file', [field]: dataUrl(newPicture()) } as const
+    const { id } = await client.responses.create({ model, input: [{ role: 'user', content: [file] }] })
+    const [stored] = await files()
+    const { data } = await client.responses.inputItems.list(id)
+    expect(data).toMatchObject([{ content: [{ type: 'input_file', [field]: null, file_id: stored!.id }] }])
+    const seen = server.engine.works.at(-1)!.prefix
+    await client.responses.create({ model, input: data as OpenAI.Responses.ResponseInput })
+    expect(server.engine.works.at(-1)!.prefix).toEqual(seen)
+  })
+
   test('stores a picture once, until no response has it', async () => {
     const picture = newPicture()
     const first = await client.responses.create({ model, input: [showing(picture)] })

@@ -74,7 +74,9 @@ export class LookoutClient {
   }
 
   async models(): Promise<readonly ModelEntry[]> {
-    return (await this.#json<{ data: ModelEntry[] }>('/v1/models?extended=true')).data
+    const list = await this.#json<{ data?: ModelEntry[] } | null>('/v1/models?extended=true')
+    if (!Array.isArray(list?.data)) throw this.#notLookout()
+    return list.data
   }
 
   /** The model that is served under the name: also under an alias, which lists leave out. Null: none. */

@@ -49,14 +49,18 @@ export function readProxies(environment: Environment) {
   return { httpProxy: either('http_proxy', 'HTTP_PROXY'), httpsProxy: either('https_proxy', 'HTTPS_PROXY') }
 }
 
-/** Whether the host is an address within a network of NO_PROXY, such as 10.0.0.0/8; undici knows names only. */
+/**
+ * Whether the host is an address within a network of NO_PROXY, such as 10.0.0.0/8, or an address there such as ::1; undici
+ * knows names only, and takes `::1` for a host with a port.
+ */
 export function isWithoutProxy(hostname: string, environment: Environment): boolean {
   const literal = literalAddress(hostname)
   if (literal === null) return false
   const address = ipaddr.process(literal)
   return (environment.no_proxy ?? environment.NO_PROXY ?? '').split(/[,\s]+/).some((entry) => {
-    if (!ipaddr.isValidCIDR(entry)) return false
-    const [network, bits] = ipaddr.parseCIDR(entry)
+    const range = ipaddr.IPv6.isValid(entry) ? `${entry}/128` : entry
+    if (!ipaddr.isValidCIDR(range)) return false
+    const [network, bits] = ipaddr.parseCIDR(range)
     return network.kind() === address.kind() && address.match(network, bits)
   })
 }

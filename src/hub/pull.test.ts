@@ -214,6 +214,10 @@ describe('a download', () => {
     await expect(fetched({}, { settings: settingsOf(hub.url) })).rejects.toThrow(/the proxy answered 407/)
     vi.stubEnv('no_proxy', 'localhost, 127.0.0.0/8, fd00::/8')
     await expect(fetched({}, { settings: settingsOf(hub.url) })).rejects.toThrow(/gated or private/)
+    const nowhere = settingsOf(hub.url.replace('127.0.0.1', '[::1]'))
+    await expect(fetched({}, { settings: nowhere })).rejects.toThrow(/the proxy answered 407/)
+    vi.stubEnv('no_proxy', 'localhost,::1')
+    await expect(fetched({}, { settings: nowhere })).rejects.not.toThrow(/proxy/)
   })
 
   test('goes through a SOCKS proxy that resolves names, named for all protocols', async () => {

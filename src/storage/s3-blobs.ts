@@ -23,8 +23,8 @@ const REFUSALS = [400, 401, 403, 404]
  * Stores blobs as objects in a bucket of any S3-compatible store. An upload is written to a file first: S3 needs its
  * length, and a rejected upload must not leave the machine.
  * @param url `s3://bucket/prefix?endpoint=https://...&region=...`; the endpoint is Amazon's by default. `young` and
- * `silence`, in seconds, replace `YOUNG_MS` and `SILENCE_MS`. Credentials come from the usual AWS sources (`AWS_ACCESS_KEY_ID`, profiles, roles), and so does the region that
- * is not named.
+ * `silence`, in seconds, replace `YOUNG_MS` and `SILENCE_MS`. Credentials come from the usual AWS sources
+ * (`AWS_ACCESS_KEY_ID`, profiles, roles), and so does a region that is not named.
  * @param folder for uploads on their way.
  */
 export async function openS3Blobs(url: URL, folder: string): Promise<BlobStore> {
@@ -36,7 +36,8 @@ export async function openS3Blobs(url: URL, folder: string): Promise<BlobStore> 
     url.searchParams.get('region') ||
     AWS_REGION ||
     AWS_DEFAULT_REGION ||
-    (await new sdk.S3Client().config.region().catch(() => 'us-east-1'))
+    // Another mode would look for the region by itself, and its failure end the process.
+    (await new sdk.S3Client({ defaultsMode: 'legacy' }).config.region().catch(() => 'us-east-1'))
   const msOf = (name: string, usual: number) => {
     const seconds = url.searchParams.get(name)
     return seconds === null ? usual : Number(seconds) * 1000

@@ -102,8 +102,11 @@ function mediaIn(part: UserPartBody): readonly MediaUrl[] {
       return []
     case 'input_image':
       return part.image_url ? [part.image_url] : []
-    case 'input_file':
-      return part.file_data ? [part.file_data] : []
+    case 'input_file': {
+      // An address is no base64, and stays as it is.
+      const source = part.file_data || part.file_url
+      return source ? [source] : []
+    }
     case 'input_video':
       return [part.video_url]
     default:
@@ -174,7 +177,7 @@ function withFile(part: UserPartBody, fileOf: Storing['fileOf']): UserPartBody {
     case 'input_image':
       return { ...part, image_url: null, file_id }
     case 'input_file':
-      return { ...part, file_data: null, file_id }
+      return { ...part, ...(part.file_data ? { file_data: null } : { file_url: null }), file_id }
     case 'file':
       return { type: 'file', file: { ...part.file, file_data: null, file_id } }
     case 'image_url':

@@ -92,7 +92,7 @@ async function filePartsOf(
 ): Promise<FileParts> {
   const parts = new Map<InputFileBody, ContentPart>()
   const placed = items.flatMap(placedFilesOf).filter(({ file, param }) => {
-    const found = textOfFile(file)
+    const found = textOfFile({ ...file, file_data: file.file_data || file.file_url })
     if (found === null) return true
     if (found.text === null) throw invalidRequest(say`Invalid '${param}': ${UNREADABLE_TEXT}`, param)
     parts.set(file, { type: 'text', text: found.text })
