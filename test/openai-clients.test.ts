@@ -185,7 +185,7 @@ test.each(TAKEN)('%s takes %j', async (api, fields) => {
 
 test.each([
   ['chat', { store: true }, 'store', /only false is supported/],
-  ['chat', { service_tier: 'flex' }, 'service_tier', /only auto, default, and standard_only is supported/],
+  ['chat', { service_tier: 'flex' }, 'service_tier', /only auto, default, and standard_only are supported/],
   ['chat', { verbosity: 'low' }, 'verbosity', /only medium is supported/],
   ['chat', { logit_bias: { 50256: -100 } }, 'logit_bias.50256', /only an empty one is supported/],
   ['chat', { prediction: { type: 'content', content: 'a' } }, 'prediction', /not supported/],

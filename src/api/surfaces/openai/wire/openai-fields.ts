@@ -16,7 +16,8 @@ function refused(advice = 'it is not supported') {
 const LIST = new Intl.ListFormat('en')
 
 function only<const Value extends string | boolean>(...values: readonly [Value, ...Value[]]) {
-  return z.literal(values, `only ${LIST.format(values.map(String))} is supported`).nullish()
+  const verb = values.length === 1 ? 'is' : 'are'
+  return z.literal(values, `only ${LIST.format(values.map(String))} ${verb} supported`).nullish()
 }
 
 /** Limits of OpenAI's API. */
