@@ -12,9 +12,12 @@ export async function makeFolder(path: string, mode = 0o700): Promise<void> {
   } catch (error) {
     if (await isFolder(path)) return
     const parent = dirname(path)
-    if ((error as NodeJS.ErrnoException).code !== 'ENOENT' || parent === path || (await isFolder(parent))) throw error
+    if ((error as NodeJS.ErrnoException).code !== 'ENOENT' || parent === path) throw error
+    // Another call may have made it by now, and this folder too.
     await makeFolder(parent, mode)
-    await makeFolder(path, mode)
+    await mkdir(path, { mode }).catch(async (again: unknown) => {
+      if (!(await isFolder(path))) throw again
+    })
   }
 }
 
