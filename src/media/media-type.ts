@@ -23,6 +23,9 @@ export const MEDIA_TYPES: Readonly<Record<MediaKind, readonly MediaType[]>> = {
   document: ['application/pdf', 'image/tiff'],
 }
 
+/** Names of files with sound alone. */
+export const AUDIO_NAME = /\.(wav|mp3|flac|m4[ab]|og[ga]|opus|weba|aac)$/i
+
 export function kindOfType(type: string): MediaKind | null {
   const kinds = Object.entries(MEDIA_TYPES) as [MediaKind, readonly string[]][]
   return kinds.find(([, types]) => types.includes(type))?.[0] ?? null

@@ -6,6 +6,7 @@ import type { LookoutClient } from '../../client/client.ts'
 import { ServerError } from '../../client/server-error.ts'
 import { ConfigError } from '../../config/config.ts'
 import {
+  AUDIO_NAME,
   audioType,
   HEAD_BYTES,
   kindOfType,
@@ -149,7 +150,7 @@ export async function readStandardInput(page: PageWish = null): Promise<Medium |
 const NAMES: Readonly<Record<MediaKind, RegExp>> = {
   image: /\.(png|jpe?g|webp|gif|tiff?|avif|bmp|svg)$/i,
   video: /\.(mp4|m4v|webm|mov)$/i,
-  audio: /\.(wav|mp3|flac|m4[ab]|og[ga]|opus|weba|aac)$/i,
+  audio: AUDIO_NAME,
   document: /\.pdf$/i,
 }
 

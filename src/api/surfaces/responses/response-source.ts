@@ -5,7 +5,7 @@ import { invalidRequest, say } from '../../../lib/errors/errors.ts'
 import { nameOf, type Path } from '../../../lib/errors/param.ts'
 import { InlineMedia } from '../../../media/inline-media.ts'
 import { type Located, locate, type MediaReference } from '../../../media/media-source.ts'
-import { HEAD_BYTES, kindOfType, type MediaKind, mediaType } from '../../../media/media-type.ts'
+import { AUDIO_NAME, HEAD_BYTES, kindOfType, type MediaKind, mediaType } from '../../../media/media-type.ts'
 import { responseOfItem } from '../../../responses/response-id.ts'
 import type { Responses, StoredResponse } from '../../../responses/responses.ts'
 import { dataUrl } from '../data-url.ts'
@@ -149,7 +149,7 @@ const SUPPORTED =
 const EXTENSIONS: Readonly<Record<MediaKind, RegExp>> = {
   image: /\.(png|jpe?g|webp|bmp|avif)$/i,
   video: /\.(mp4|m4v|webm)$/i,
-  audio: /\.(wav|mp3|flac|m4[ab]|og[ga]|opus|weba|aac)$/i,
+  audio: AUDIO_NAME,
   document: /\.(pdf|tiff?)$/i,
 }
 
