@@ -2,7 +2,7 @@
  * Runs test files again and again, to find tests that fail by chance: some runs on an idle machine, some beside two busy
  * programs. docs/contributing/testing.md says how to use it.
  */
-import { execFileSync, spawn } from 'node:child_process'
+import { type ChildProcess, execFileSync, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -78,6 +78,22 @@ function testFiles(): TestFile[] {
   })
 }
 
+/** Node's processes that run now; they end with this one. */
+const running = new Set<ChildProcess>()
+for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) {
+  process.once(signal, () => {
+    for (const child of running) child.kill()
+    process.kill(process.pid, signal)
+  })
+}
+
+function start(args: readonly string[]): ChildProcess {
+  const child = spawn(process.execPath, args, { stdio: ['ignore', 2, 2] })
+  running.add(child)
+  child.once('exit', () => running.delete(child))
+  return child
+}
+
 const git = (...args: string[]) => execFileSync('git', args, { encoding: 'utf8' }).trim()
 
 /** The lines so far whose test file has not changed since. */
@@ -97,7 +113,7 @@ function pastRuns(): Runs[] {
 /** Runs the files once on an idle machine, or several times at once beside busy programs. */
 async function runFiles(files: readonly TestFile[], busy: boolean): Promise<Run[]> {
   if (!busy) return runOnce(files)
-  const programs = Array.from({ length: BUSY_PROGRAMS }, () => spawn(process.execPath, ['-e', 'for (;;);']))
+  const programs = Array.from({ length: BUSY_PROGRAMS }, () => start(['-e', 'for (;;);']))
   try {
     return (await Promise.all(Array.from({ length: BUSY_RUNS }, () => runOnce(files)))).flat()
   } finally {
@@ -117,7 +133,7 @@ async function runOnce(files: readonly TestFile[]): Promise<Run[]> {
       `--outputFile=${output}`,
     ]
     const paths = files.map(({ path }) => resolve(path))
-    const vitest = spawn(process.execPath, [VITEST, 'run', ...options, ...paths], { stdio: ['ignore', 2, 2] })
+    const vitest = start([VITEST, 'run', ...options, ...paths])
     const [code] = await once(vitest, 'exit')
     const report = existsSync(output) ? (JSON.parse(readFileSync(output, 'utf8')) as Report) : { testResults: [] }
     const runs = files.map(({ path }): Run => {
