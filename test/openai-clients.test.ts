@@ -394,7 +394,12 @@ describe('in the shape of Mistral’s clients', () => {
         content: [{ ...thinking, signature: null, closed: true }, { type: 'text', text: 'Yes' }, cited],
       },
       { role: 'user', content: 'Look' },
-      { role: 'assistant', content: [{ type: 'thinking', thinking: 'As Anthropic has it.' }], tool_calls: [call] },
+      {
+        role: 'assistant',
+        reasoning_content: '',
+        content: [{ type: 'thinking', thinking: 'As Anthropic has it.' }],
+        tool_calls: [call],
+      },
       { role: 'tool', name: 'look', tool_call_id: 'a', content: 'ok' },
     ]
     for (const to of [server, strict]) {

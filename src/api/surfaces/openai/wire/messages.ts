@@ -319,7 +319,7 @@ const assistant = z
     if (!Array.isArray(said)) return { ...turn, content: said ?? refusal }
     const thoughts = said.flatMap((part) => (part.type === 'thinking' ? [part.text] : []))
     const content = said.filter((part) => part.type === 'text')
-    const reasoning_content = turn.reasoning_content ?? (thoughts.length > 0 ? thoughts.join('') : undefined)
+    const reasoning_content = turn.reasoning_content || (thoughts.length > 0 ? thoughts.join('') : undefined)
     return { ...turn, content: content.length > 0 ? content : refusal, reasoning_content }
   })
 const tool = requests.object('ToolMessage', {
