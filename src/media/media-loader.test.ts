@@ -484,6 +484,22 @@ describe('rejected images', () => {
     }
   })
 
+  it('a server may close a kept connection just when it is asked for something', async () => {
+    const picture = await plainImage(30, 20).png().toBuffer()
+    const asked = new WeakSet<object>()
+    const connections: boolean[] = []
+    routes = {
+      '/kept': ({ socket }, r) => {
+        connections.push(asked.has(socket))
+        if (asked.has(socket)) socket.destroy()
+        else r.end(picture)
+        asked.add(socket)
+      },
+    }
+    for (let i = 0; i < 2; i++) expect((await load(`${origin}/kept`)).original).toEqual({ width: 30, height: 20 })
+    expect(connections).toEqual([false, true, false])
+  })
+
   it('an aborted request ends at once', async () => {
     const controller = new AbortController()
     routes = { '/silent': () => controller.abort(new Error('client disconnected')) }

@@ -19,6 +19,8 @@ import { openSessions } from './sessions.ts'
 const PATH = '/mcp'
 /** As much as the server takes of a request. */
 const MOST_BODY_BYTES = 20 * 2 ** 20
+/** A client that is busy may write to a connection that was closed meanwhile, and does not send a POST again. */
+const IDLE_MS = 72_000
 
 export interface HttpDoor extends AsyncDisposable {
   readonly url: string
@@ -49,7 +51,7 @@ export async function openHttpDoor(create: () => McpServer, key: string, port: n
     if (parsedBody === undefined) return refusal(400, 'expected JSON')
     return (await sessions.handle(request, parsedBody, ended)) ?? handler.fetch(request, { parsedBody })
   }
-  const server = createServer((request, response) => {
+  const server = createServer({ keepAliveTimeout: IDLE_MS }, (request, response) => {
     pass(request, response, answer).catch(() => response.destroy())
   })
   server.listen(port, '127.0.0.1')

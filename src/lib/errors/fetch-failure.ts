@@ -1,7 +1,8 @@
+const CLOSED = /^(ECONNRESET|EPIPE|UND_ERR_SOCKET)$/
 const REASONS: readonly (readonly [pattern: RegExp, reason: string])[] = [
   [/^(ENOTFOUND|EAI_AGAIN|ENODATA)$/, 'the host name is unknown'],
   [/^ECONNREFUSED$/, 'connection refused'],
-  [/^(ECONNRESET|EPIPE|UND_ERR_SOCKET)$/, 'the server closed the connection'],
+  [CLOSED, 'the server closed the connection'],
   [/^(ETIMEDOUT|UND_ERR_(CONNECT|HEADERS|BODY)_TIMEOUT)$/, 'the server did not respond'],
   [/^(EHOSTUNREACH|ENETUNREACH|EADDRNOTAVAIL)$/, 'the server is unreachable'],
   [
@@ -31,6 +32,17 @@ export const ADVICE_OF_TRUST =
 
 export function isUntrusted(error: unknown): boolean {
   return namesOf(error).some((name) => UNTRUSTED.test(name))
+}
+
+/**
+ * Sends a request that may be sent twice, a second time where the connection is closed before an answer: servers close
+ * kept connections, perhaps just when they are asked for something.
+ */
+export async function askTwice<Answer>(ask: () => Promise<Answer>, signal: AbortSignal): Promise<Answer> {
+  return ask().catch((error) => {
+    if (signal.aborted || !namesOf(error).some((name) => CLOSED.test(name))) throw error
+    return ask()
+  })
 }
 
 /** Why a connection failed, in words for the client that sent the URL. */

@@ -1,6 +1,6 @@
 import type { Readable } from 'node:stream'
 import { ApiError, invalidRequest, serviceUnavailable } from '../../lib/errors/errors.ts'
-import { failureReason, ownFailureOf } from '../../lib/errors/fetch-failure.ts'
+import { askTwice, failureReason, ownFailureOf } from '../../lib/errors/fetch-failure.ts'
 import { type AddressPolicy, GuardedAgent } from '../../lib/guarded-agent.ts'
 import { ForbiddenAddress } from '../../lib/public-address.ts'
 import { userAgent } from '../../lib/version.ts'
@@ -59,7 +59,8 @@ export class GuardedFetcher {
       for (let hop = 0; hop <= MAX_REDIRECTS; hop++) {
         this.#check(target, param)
         const sent = { ...headers, ...login }
-        const response = await this.#agent.request(target, { method: 'GET', signal: deadline, headers: sent })
+        const ask = () => this.#agent.request(target, { method: 'GET', signal: deadline, headers: sent })
+        const response = await askTwice(ask, deadline)
         const location = response.headers.location
         if (REDIRECTS.has(response.statusCode) && typeof location === 'string') {
           discard(response.body)

@@ -1,5 +1,6 @@
 import { Agent, type Dispatcher, request } from 'undici'
 import { z } from 'zod'
+import { askTwice } from '../../../lib/errors/fetch-failure.ts'
 import { secondsOf } from '../../../lib/errors/retry-after.ts'
 import { parseJsonOr } from '../../../lib/json/parse-json.ts'
 import { type Call, ServerFailure } from '../wire/wire.ts'
@@ -28,7 +29,6 @@ type Body = Dispatcher.ResponseData['body']
 const SILENCE_MS = 120_000
 const CONNECT_MS = 5_000
 const MOST_RETRY_SECONDS = 3600
-const CLOSED = ['UND_ERR_SOCKET', 'ECONNRESET']
 
 /** Requests to the servers of a model, and what their answers mean. */
 export class ServerClient {
@@ -63,11 +63,7 @@ export class ServerClient {
         signal,
       })
     try {
-      // A server may close a kept connection just when it is asked for something: that says nothing of its health.
-      return await ask().catch((error) => {
-        if (method === 'GET' && CLOSED.includes(error.code) && !signal.aborted) return ask()
-        throw error
-      })
+      return await (method === 'GET' ? askTwice(ask, signal) : ask())
     } catch (error) {
       signal.throwIfAborted()
       const { code, message } = error as NodeJS.ErrnoException
