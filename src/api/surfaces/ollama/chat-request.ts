@@ -1,13 +1,12 @@
 import type { ChatRequest, Structure } from '../../../conversation/request/chat-request.ts'
-import type { ContentPart, MediaUrl, Message } from '../../../conversation/request/message.ts'
+import type { ContentPart, Message } from '../../../conversation/request/message.ts'
 import type { ReplyOptions } from '../../../conversation/request/reply-options.ts'
 import { invalidRequest } from '../../../lib/errors/errors.ts'
 import { type Names, namesOf, type Path, within } from '../../../lib/errors/param.ts'
 import { getOrMake } from '../../../lib/get-or-make.ts'
-import { HEAD_BYTES, mediaType } from '../../../media/media-type.ts'
 import type { ReadBody } from '../../http/body/body-reader.ts'
 import { dataUrl } from '../data-url.ts'
-import { toTools } from '../openai/chat-request.ts'
+import { toTools, typeOfData } from '../openai/chat-request.ts'
 import { toReplyOptions } from '../openai/reply-options.ts'
 import type { ChatBody, GenerateBody, MessageBody, ReplyBody } from './wire/requests.ts'
 
@@ -192,19 +191,10 @@ function partsOf(content: string | null | undefined, images: MessageBody['images
   return [
     ...(images ?? []).map(
       (data): ContentPart =>
-        isPdf(data)
+        typeOfData(data) === 'application/pdf'
           ? { type: 'file', file: { file_data: dataUrl(data) } }
           : { type: 'image_url', image_url: { url: dataUrl(data) } },
     ),
     { type: 'text', text: content ?? '' },
   ]
-}
-
-/** Large data is already decoded. */
-function isPdf(data: MediaUrl): boolean {
-  const bytes =
-    typeof data === 'string'
-      ? Buffer.from(data.slice(0, 2 * HEAD_BYTES).replace(/^\s*data:[^,]{0,100},/, ''), 'base64')
-      : 'bytes' in data && data.bytes
-  return bytes !== false && mediaType(bytes) === 'application/pdf'
 }
