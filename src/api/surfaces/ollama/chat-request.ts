@@ -110,7 +110,15 @@ function structureOf({ format }: ReplyBody): Structure | null {
 
 function toMessages(messages: readonly MessageBody[]): Message[] {
   const calls = new Calls()
-  return messages.map((message, index) => toMessage(message, ['messages', index], calls))
+  // Clients that cut the beginning off, as Home Assistant does, may leave results whose calls are gone. Ollama shows them.
+  const begins = messages.findIndex(({ role }) => role !== 'system' && role !== 'tool')
+  return messages.map((message, index) =>
+    toMessage(
+      index < begins && message.role === 'tool' ? { ...message, role: 'user' } : message,
+      ['messages', index],
+      calls,
+    ),
+  )
 }
 
 function toMessage(message: MessageBody, param: Path, calls: Calls): Message {
