@@ -164,6 +164,32 @@ describe('a service with audio input', () => {
     expect(await audioTokens(await ask([{ type: 'audio_url', audio_url: { url } }]))).toBe(32)
   })
 
+  it("a data URL of a sound or a video may be in an image's part, as Dify sends it", async () => {
+    const dataUrl = (type: string, bytes: Buffer) => ({ url: `data:${type};base64,${bytes.toString('base64')}` })
+    // The bytes of a large body are decoded before its parts are read.
+    for (const [format, seconds] of [
+      ['mp3', 0.5],
+      ['wav', 2.5],
+    ] as const) {
+      const bytes = await makeAudio({ format, samples: samples(seconds, RATE), rate: RATE })
+      const heard = await ask([{ type: 'image_url', image_url: dataUrl('audio/mpeg', bytes) }])
+      expect(await audioTokens(heard)).toBe(Math.ceil(seconds * 12.5))
+    }
+    const frames = Array.from({ length: 10 }, () => ({ width: 64, height: 64, data: new Uint8Array(64 * 64 * 3) }))
+    const video = dataUrl('video/webm', await makeVideo({ format: 'webm', frames }))
+    const [shown, own] = [
+      await ask([{ type: 'image_url', image_url: { ...video, detail: 'high' } }]),
+      await ask([{ type: 'video_url', video_url: video }]),
+    ]
+    expect([shown.status, own.status]).toEqual([200, 200])
+    expect((await jsonOf<Answer>(shown)).usage).toEqual((await jsonOf<Answer>(own)).usage)
+    const broken = await ask([{ type: 'image_url', image_url: dataUrl('video/webm', Buffer.from('GIF89a')) }])
+    expect((await errorOf(broken)).param).toBe('messages[0].content[0].image_url.url')
+    const cut = dataUrl('video/mp4', Buffer.from('\0\0\0\x18ftypisom\0\0\0\0', 'latin1'))
+    const damaged = await ask([{ type: 'image_url', image_url: cut }])
+    expect([damaged.status, (await errorOf(damaged)).param]).toEqual([400, 'messages[0].content[0].image_url.url'])
+  })
+
   it('detects the format from the bytes, not from the declared format', async () => {
     const bytes = await makeAudio({ format: 'flac', samples: samples(1.5, RATE), rate: RATE })
     expect(await audioTokens(await ask([input(bytes, 'mp3')]))).toBe(19)

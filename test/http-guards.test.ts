@@ -44,7 +44,11 @@ describe('pages of other origins', () => {
     expect(response.headers.get('access-control-allow-origin')).toBeNull()
   })
 
-  test('are allowed where the setting names them', async () => {
+  test.each([
+    origin,
+    // Pages of desktop programs and of browser extensions.
+    ...['app://obsidian.md', 'tauri://localhost', 'file://', 'moz-extension://2c127fa4-62c7-7e4f-90e5-472b45eecfdc'],
+  ])('are allowed where the setting names them: %s', async (origin) => {
     const open = await startTestServer({ environment: { LOOKOUT_CORS_ORIGINS: origin } })
     const allowed = await preflight(open.url, origin)
     expect(allowed.status).toBe(204)

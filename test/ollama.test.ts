@@ -158,6 +158,18 @@ describe('chat', () => {
     }
   })
 
+  test('takes what is left of a conversation whose beginning was cut off, as Home Assistant does', async () => {
+    server.engine.script = { texts: ['You are welcome.'] }
+    const results = ['{"light":"on"}', '{"fan":"off"}'].map((content) => ({ role: 'tool', content, tool_name: 'turn' }))
+    const left = [...results, { role: 'assistant', content: 'Done.' }, { role: 'user', content: 'Thanks.' }]
+    for (const told of [[], [{ role: 'system', content: 'You control a house.' }]]) {
+      const { message } = await client.chat({ model, tools: [weather], messages: [...told, ...left] })
+      expect(message.content).toBe('You are welcome.')
+      expect(promptText(server.engine)).toMatch(/\{"light":"on"\}.*\{"fan":"off"\}.*Done\..*Thanks\./s)
+    }
+    await expect(client.chat({ model, messages: results })).rejects.toThrow(/messages\[0\]/)
+  })
+
   test('thinks when it is told to', async () => {
     server.engine.script = { texts: ['Count.', '</think>\n\n', 'Two.'] }
     const { message } = await client.chat({ model, messages, think: 'low' })

@@ -433,6 +433,10 @@ describe('in the shape of Mistral’s clients', () => {
   test('models say what they do, and bytes have no type where only such are accepted', async () => {
     const listed = await jsonOf(await server.get(`/v1/models/${model}`))
     expect(listed).toMatchObject({ id: model, type: 'base', capabilities: { completion_chat: true, vision: true } })
+    const { max_context_tokens: tokens } = await jsonOf<Record<string, unknown>>(
+      await server.get(`/v1/models/${model}?extended=true`),
+    )
+    expect(listed).toMatchObject({ max_context_length: tokens, max_model_len: tokens })
     const { id } = await client.files.create({ file: createReadStream(SHAPES), purpose: 'vision' })
     const bytes = await server.get(`/v1/files/${id}/content`, { accept: 'application/octet-stream' })
     expect(bytes.headers.get('content-type')).toBe('application/octet-stream')

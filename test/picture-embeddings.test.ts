@@ -155,6 +155,22 @@ describe('vectors of pictures', () => {
           { role: 'user', content },
         ],
       },
+      // Dify asks so, as vLLM's example for Qwen3-VL-Embedding does.
+      {
+        messages: [
+          { role: 'system', content: [written("Represent the user's input.")] },
+          { role: 'user', content },
+          { role: 'assistant', content: [written('')] },
+        ],
+        ...{ encoding_format: 'float', continue_final_message: true, add_special_tokens: true },
+      },
+      {
+        messages: [
+          { role: 'user', content },
+          { role: 'assistant', content: '' },
+        ],
+        continue_final_message: true,
+      },
     ])
       expect(await vectorOf(body)).toEqual(vector)
     expect(await vectorOf({ messages: [{ role: 'user', content: text }] })).toEqual(await vectorOf({ input: text }))
@@ -238,6 +254,15 @@ test.each([
   ['input', /one of 'input' and 'messages'/, {}],
   ['input', /one of 'input' and 'messages'/, { input: 'x', messages: [{ role: 'user', content: 'x' }] }],
   ['messages', /role 'user'/, { messages: [{ role: 'system', content: 'x' }] }],
+  [
+    'messages[1].content',
+    /./,
+    { messages: [user('eA=='), { role: 'assistant', content: 'x' }], continue_final_message: true },
+  ],
+  ['continue_final_message', /last message/, { messages: [user('eA=='), { role: 'assistant', content: '' }] }],
+  ['continue_final_message', /last message/, { messages: [user('eA==')], continue_final_message: true }],
+  ['messages', /role 'user'/, { messages: [{ role: 'assistant', content: '' }], continue_final_message: true }],
+  ['messages', /role 'user'/, { messages: [user('eA=='), user('eA=='), user('eA==')] }],
   ['messages', /not told what/, { model: 'plain', messages: [{ role: 'system', content: 'x' }, user('eA==', 'text')] }],
   ['input[1]', /tokens, but this model's maximum context length is 512 tokens/, { input: ['x', LONG] }],
   [null, /at most 256 images/, { input: Array(257).fill({ image: 'eA==' }) }],

@@ -169,9 +169,8 @@ export const settingsSchema = z.object({
   }),
   cors_origins: list()
     .refine(
-      (origins) =>
-        origins.every((origin) => origin === '*' || (URL.canParse(origin) && new URL(origin).origin === origin)),
-      'expected comma-separated origins such as https://example.org, or *',
+      (origins) => origins.every((origin) => origin === '*' || isOrigin(origin)),
+      'expected comma-separated origins such as https://example.org or app://obsidian.md, or *',
     )
     .default([])
     .register(ABOUT, {
@@ -233,3 +232,10 @@ export const SETTINGS: readonly Setting[] = Object.entries(settingsSchema.shape)
     default: shown ?? String(schema.parse(undefined)),
   }
 })
+
+/** Pages of desktop programs and browser extensions have origins in schemes of their own, which URLs do not tell. */
+function isOrigin(text: string): boolean {
+  if (!URL.canParse(text)) return false
+  const { origin } = new URL(text)
+  return origin === text || (origin === 'null' && /^[a-z][a-z\d+.-]*:\/\/[^\s/?#]*$/.test(text))
+}

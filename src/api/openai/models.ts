@@ -73,7 +73,7 @@ function toModel({ served, card }: ServedModel): ModelBody {
   return { id: served.id, object: 'model', created: served.created, owned_by: card.ownedBy }
 }
 
-/** Clients of Mistral's API accept no model without these fields, and others ignore them. */
+/** Clients of Mistral's API accept no model without these fields. Frigate and others read vLLM's `max_model_len`. */
 function toOpenAiModel(model: ServedModel): ModelBody {
   const { capabilities, modalities, reasoning } = model.served
   const writes = model.card.embedding === undefined
@@ -82,7 +82,8 @@ function toOpenAiModel(model: ServedModel): ModelBody {
     ...{ completion_chat: writes, function_calling: capabilities.includes('tool_calling'), reasoning },
     ...{ vision: sees, ocr: sees, audio: hears, audio_transcription: hears },
   }
-  return { ...toModel(model), type: 'base', max_context_length: model.contextTokens, capabilities: offered }
+  const context = { max_context_length: model.contextTokens, max_model_len: model.contextTokens }
+  return { ...toModel(model), type: 'base', ...context, capabilities: offered }
 }
 
 /** Converts a model. The fields have the order of clients' fixtures. Prices are in credits, as budgets are. */

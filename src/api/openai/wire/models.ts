@@ -8,11 +8,12 @@ const plain = {
   owned_by: z.string(),
 }
 
-/** The fields after `owned_by` are those of Mistral's API; only servers with `compatibility: openai` have them. */
+/** The fields after `owned_by` are those of Mistral's API and vLLM's; only servers with `compatibility: openai` have them. */
 export const model = responses.object('Model', {
   ...plain,
   type: z.literal('base').optional(),
   max_context_length: z.int().min(0).optional(),
+  max_model_len: z.int().min(0).optional().describe('The same, as vLLM calls it.'),
   capabilities: z.record(z.string(), z.boolean()).register(responseSchemas, { id: 'ModelCapabilities' }).optional(),
 })
 

@@ -1,13 +1,12 @@
 import type { ChatRequest, Structure } from '../../../conversation/request/chat-request.ts'
-import type { ContentPart, MediaUrl, Message } from '../../../conversation/request/message.ts'
+import type { ContentPart, Message } from '../../../conversation/request/message.ts'
 import type { ReplyOptions } from '../../../conversation/request/reply-options.ts'
 import { invalidRequest } from '../../../lib/errors/errors.ts'
 import { type Names, namesOf, type Path, within } from '../../../lib/errors/param.ts'
 import { getOrMake } from '../../../lib/get-or-make.ts'
-import { HEAD_BYTES, mediaType } from '../../../media/media-type.ts'
 import type { ReadBody } from '../../http/body/body-reader.ts'
 import { dataUrl } from '../data-url.ts'
-import { toTools } from '../openai/chat-request.ts'
+import { toTools, typeOfData } from '../openai/chat-request.ts'
 import { toReplyOptions } from '../openai/reply-options.ts'
 import type { ChatBody, GenerateBody, MessageBody, ReplyBody } from './wire/requests.ts'
 
@@ -111,7 +110,15 @@ function structureOf({ format }: ReplyBody): Structure | null {
 
 function toMessages(messages: readonly MessageBody[]): Message[] {
   const calls = new Calls()
-  return messages.map((message, index) => toMessage(message, ['messages', index], calls))
+  // Clients that cut the beginning off, as Home Assistant does, may leave results whose calls are gone. Ollama shows them.
+  const begins = messages.findIndex(({ role }) => role !== 'system' && role !== 'tool')
+  return messages.map((message, index) =>
+    toMessage(
+      index < begins && message.role === 'tool' ? { ...message, role: 'user' } : message,
+      ['messages', index],
+      calls,
+    ),
+  )
 }
 
 function toMessage(message: MessageBody, param: Path, calls: Calls): Message {
@@ -192,19 +199,10 @@ function partsOf(content: string | null | undefined, images: MessageBody['images
   return [
     ...(images ?? []).map(
       (data): ContentPart =>
-        isPdf(data)
+        typeOfData(data) === 'application/pdf'
           ? { type: 'file', file: { file_data: dataUrl(data) } }
           : { type: 'image_url', image_url: { url: dataUrl(data) } },
     ),
     { type: 'text', text: content ?? '' },
   ]
-}
-
-/** Large data is already decoded. */
-function isPdf(data: MediaUrl): boolean {
-  const bytes =
-    typeof data === 'string'
-      ? Buffer.from(data.slice(0, 2 * HEAD_BYTES).replace(/^\s*data:[^,]{0,100},/, ''), 'base64')
-      : 'bytes' in data && data.bytes
-  return bytes !== false && mediaType(bytes) === 'application/pdf'
 }

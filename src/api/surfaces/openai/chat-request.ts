@@ -1,7 +1,9 @@
 import type { ChatRequest, Structure } from '../../../conversation/request/chat-request.ts'
+import type { ContentPart, MediaUrl, Message } from '../../../conversation/request/message.ts'
 import type { Tool } from '../../../conversation/request/tool.ts'
 import { invalidRequest, say } from '../../../lib/errors/errors.ts'
 import { type Names, namesOf, type Path } from '../../../lib/errors/param.ts'
+import { HEAD_BYTES, kindOfType, type MediaType, mediaType } from '../../../media/media-type.ts'
 import type { ReadBody } from '../../http/body/body-reader.ts'
 import { toReplyOptions } from './reply-options.ts'
 import type { ChatRequestBody } from './wire/chat-request.ts'
@@ -11,7 +13,7 @@ export function toChatRequest({ value: body, rawParameters }: ReadBody<ChatReque
   const tools = toolsOf(body)
   return {
     ...toReplyOptions(body),
-    messages: body.messages,
+    messages: body.messages.map(withOwnParts),
     tools: toTools(tools, rawParameters),
     toolUse: { choice: choiceOf(body), parallel: body.parallel_tool_calls ?? true },
     structure: structureOf(body),
@@ -23,6 +25,30 @@ export function toChatRequest({ value: body, rawParameters }: ReadBody<ChatReque
     streamed: body.stream === true,
     choices: body.n ?? 1,
   }
+}
+
+/** Gives videos and sounds parts of their own. Some clients, such as Dify, send their data URLs as images. */
+function withOwnParts(message: Message): Message {
+  if (message.role !== 'user' || typeof message.content === 'string') return message
+  return { ...message, content: message.content.map(withOwnType) }
+}
+
+function withOwnType(part: ContentPart): ContentPart {
+  if (part.type !== 'image_url') return part
+  const { url } = part.image_url
+  if (typeof url === 'string' && !/^\s*data:/i.test(url)) return part
+  const kind = kindOfType(typeOfData(url) ?? '')
+  if (kind === 'video') return { type: 'video_url', video_url: { url } }
+  return kind === 'audio' ? { type: 'audio_url', audio_url: { url } } : part
+}
+
+/** The type that the beginning of base64 or of a data URL shows. Large data is already decoded. */
+export function typeOfData(data: MediaUrl): MediaType | null {
+  const bytes =
+    typeof data === 'string'
+      ? Buffer.from(data.slice(0, 2 * HEAD_BYTES).replace(/^\s*data:[^,]{0,100},/i, ''), 'base64')
+      : 'bytes' in data && data.bytes
+  return bytes === false ? null : mediaType(bytes)
 }
 
 /** A function, and its index among the tools of the request. */
@@ -81,6 +107,8 @@ function paramNames({ response_format: format, messages }: ChatRequestBody, tool
     if (list === 'messages' && key === 'content' && typeof at === 'number' && rest.length > 0) {
       const part: object | string | undefined = messages[index as number]?.content?.[at]
       if (typeof part === 'object' && 'sent' in part) return [list, index!, key, at, part.sent as string]
+      // The client's own name of a part, whose media may have become another.
+      if (typeof part === 'object' && 'image_url' in part) return [list, index!, key, at, 'image_url', ...rest.slice(1)]
     }
     if (format?.type !== 'json_object') return path
     const field = (format.schema ?? null) === null ? 'value' : 'schema'

@@ -55,9 +55,10 @@ export async function embeddings(call: ApiCall, serving: Serving): Promise<Reada
 }
 
 /** @throws ApiError 400 for a body with none of `input` and `messages`, or both. */
-function inputsOf({ input, messages }: EmbeddingRequestBody): EmbeddingRequest['inputs'] {
+function inputsOf(body: EmbeddingRequestBody): EmbeddingRequest['inputs'] {
+  const { input, messages, continue_final_message: continues } = body
   if ((input == null) === (messages == null)) throw invalidRequest("Expected one of 'input' and 'messages'", 'input')
-  if (messages != null) return [{ content: turnOf(messages), param: ['messages'] }]
+  if (messages != null) return [{ content: turnOf(messages, continues === true), param: ['messages'] }]
   const isTokens = (one: unknown): one is readonly number[] => Array.isArray(one) && typeof one[0] === 'number'
   const list = Array.isArray(input) && !isTokens(input) ? input : null
   const all = list ?? [input as string | RerankDocumentBody | readonly number[]]
@@ -68,12 +69,18 @@ function inputsOf({ input, messages }: EmbeddingRequestBody): EmbeddingRequest['
 }
 
 /** @throws ApiError 400 for other turns than a user's. */
-function turnOf(messages: NonNullable<EmbeddingRequestBody['messages']>): PartsInput {
-  const [first, second] = messages
-  const message = second ?? first!
-  if (message.role !== 'user' || (second !== undefined && first!.role !== 'system'))
+function turnOf(messages: NonNullable<EmbeddingRequestBody['messages']>, continues: boolean): PartsInput {
+  const replies = messages.at(-1)!.role === 'assistant'
+  if (replies !== continues)
+    throw invalidRequest(
+      "Expected true where the last message is of the role 'assistant', and only there",
+      'continue_final_message',
+    )
+  const [first, second, ...more] = replies ? messages.slice(0, -1) : messages
+  const message = second ?? first
+  if (message?.role !== 'user' || (second !== undefined && first!.role !== 'system') || more.length > 0)
     throw invalidRequest("Expected a message of the role 'user', and at most one of 'system' before it", 'messages')
-  const placed = { message, param: ['messages', messages.length - 1] }
+  const placed = { message, param: ['messages', second === undefined ? 0 : 1] }
   if (first!.role !== 'system') return { placed }
   const { content } = first!
   const instruction = typeof content === 'string' ? content : content.map(({ text }) => text).join('\n')

@@ -1,7 +1,7 @@
 import { z } from 'zod'
 import { bodyFormat } from '../../../http/body/body-format.ts'
 import { requestSchemas, requests } from '../../../http/wire/components.ts'
-import { MOST_PARTS, mediaUrl, system, toolPart } from './messages.ts'
+import { MOST_PARTS, mediaUrl, system, textPart, toolPart } from './messages.ts'
 
 /** Limit of OpenAI's API. */
 const MOST_INPUTS = 2048
@@ -25,6 +25,14 @@ const user = requests.object('EmbeddingUserMessage', {
   role: z.literal('user'),
   content: z.union([z.string(), parts]),
 })
+/** Where the reply would begin. */
+const reply = requests.object('EmbeddingAssistantMessage', {
+  role: z.literal('assistant'),
+  content: z.union([
+    z.string().max(0),
+    z.array(requests.object('NoTextPart', { ...textPart.shape, text: z.string().max(0) })).max(1),
+  ]),
+})
 
 /** Body of `POST /v1/embeddings`. Unknown keys are rejected. */
 export const embeddingRequest = requests.strictObject('EmbeddingRequest', {
@@ -34,13 +42,20 @@ export const embeddingRequest = requests.strictObject('EmbeddingRequest', {
     .nullish()
     .describe('Texts, images as Jina has them, or tokens of the model’s own. An object with both has one vector.'),
   messages: z
-    .array(requests.union('EmbeddingMessage', 'role', [system, user]))
+    .array(requests.union('EmbeddingMessage', 'role', [system, user, reply]))
     .min(1)
-    .max(2)
+    .max(3)
     .nullish()
     .describe(
-      'In place of `input`, as vLLM has it: a turn with texts and images, which has one vector. A system message before it says what the vector is for.',
+      'In place of `input`, as vLLM has it: a turn with texts and images, which has one vector. A system message before it says what the vector is for; an empty reply may follow.',
     ),
+  continue_final_message: z
+    .boolean()
+    .nullish()
+    .describe(
+      'True where the last message is an empty reply, as vLLM has it. The prompt is that of the model all the same.',
+    ),
+  add_special_tokens: z.boolean().nullish().describe('Accepted and ignored.'),
   encoding_format: z
     .enum(['float', 'base64'])
     .nullish()
