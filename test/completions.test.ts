@@ -101,6 +101,13 @@ test('a stop sequence ends its own completion only', async () => {
   ])
 })
 
+// As lm-eval's task humaneval sends them.
+test('more stop sequences than OpenAI takes count', async () => {
+  server.engine.script = { texts: ['go on', '<|im_end|>', ' no'] }
+  const stop = ['\nclass', '\ndef', '\n#', '\nif', '\nprint', '<|im_end|>']
+  expect((await client.completions.create({ model, prompt: 'a', stop })).choices[0]!.text).toBe('go on')
+})
+
 test('log-probabilities have the old shape, whole and in pieces', async () => {
   const asked = { model, prompt: 'x', logprobs: 1 }
   const whole = (await client.completions.create(asked)).choices[0]!.logprobs!
@@ -141,6 +148,7 @@ test.each([
   [{ prompt: 'x', suffix: 'end' }, 'suffix', 'not supported'],
   [{ prompt: 'x', n: 2, best_of: 4 }, 'best_of', 'same number as n'],
   [{ prompt: 'x', echo: true, logprobs: 21 }, 'logprobs', 'at most 20'],
+  [{ prompt: 'x', stop: Array.from({ length: 33 }, () => 'x') }, 'stop', 'at most 32 items'],
   [{ prompt: 'x', logit_bias: { 5: 1 } }, 'logit_bias.5', 'only an empty one'],
   [{ prompt: ['x', 'y'.repeat(40_000)] }, 'prompt[1]', 'too long'],
   [{ prompt: 'x', max_tokens: 8193 }, 'max_tokens', 'max_tokens is 8193, but'],

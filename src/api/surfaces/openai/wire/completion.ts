@@ -2,13 +2,15 @@ import { z } from 'zod'
 import { type BodyFormat, bodyFormat } from '../../../http/body/body-format.ts'
 import { requestSchemas, requests, responses } from '../../../http/wire/components.ts'
 import { finishReason, usage } from './chat-response.ts'
-import { openAiFields, openAiStreamOptions } from './openai-fields.ts'
+import { openAiFields, openAiStreamOptions, stopSequences } from './openai-fields.ts'
 import { replyOptions } from './reply-options.ts'
 
 /** As many as a multilook has, and as many completions of each. */
 const MOST_PROMPTS = 16
 const MOST_CHOICES = 8
 const MOST_LOGPROBS = 20
+/** OpenAI takes 4. Clients that know other servers send more: editors, and tasks of lm-eval. */
+const MOST_STOPS = 32
 
 const text = z.string().min(1)
 const token = z.int().min(0)
@@ -24,7 +26,7 @@ const prompts = z
 const prompt = z.union([text, prompts])
 
 const { frequency_penalty, presence_penalty, temperature, top_k, top_p } = replyOptions
-const { stop, seed, user } = openAiFields
+const { seed, user } = openAiFields
 const noBias = z.strictObject({}, 'only an empty one is supported').register(requestSchemas, { id: 'NoLogitBias' })
 
 /** Body of `POST /v1/completions`. Unknown keys are dropped. */
@@ -46,7 +48,8 @@ export const completionRequest = requests
     stream_options: requests.object('CompletionStreamOptions', openAiStreamOptions.shape).nullish(),
     suffix: z.literal('', 'text before a given end is not supported').nullish(),
     logit_bias: noBias.nullish(),
-    ...{ frequency_penalty, presence_penalty, temperature, top_k, top_p, stop, seed, user },
+    stop: stopSequences(MOST_STOPS),
+    ...{ frequency_penalty, presence_penalty, temperature, top_k, top_p, seed, user },
   })
   .superRefine(({ n, best_of: best, stream, stream_options: options }, context) => {
     const refuse = (path: string, message: string) => context.addIssue({ code: 'custom', path: [path], message })

@@ -5,6 +5,11 @@ import { clientMap } from '../../../http/wire/client-json.ts'
 const LONGEST_STOP = 500
 const stopSequence = z.string().min(1).max(LONGEST_STOP)
 
+/** Texts before which a reply ends. */
+export function stopSequences(most: number) {
+  return z.union([stopSequence, z.array(stopSequence).max(most)]).nullish()
+}
+
 /** A label that says whom or what a request is for. It is accepted and ignored. */
 const label = z.string().max(512).nullish()
 
@@ -35,7 +40,7 @@ export function pairs() {
 
 /** Fields of OpenAI's chat completions that the contract does not have. */
 export const openAiFields = {
-  stop: z.union([stopSequence, z.array(stopSequence).max(4)]).nullish(),
+  stop: stopSequences(4),
   seed: z.int().nullish(),
   user: label,
   safety_identifier: label,
