@@ -405,6 +405,8 @@ describe('--tracks', () => {
     const { stdout: mot } = await detect([place('late.mp4'), 'cat', '--tracks', '--format', 'mot', '--fps', '3.33'])
     expect(mot.match(/^\d+/gm)).toEqual(['1', '2', '3', '5', '6'])
     expect((await detect([video, 'cat', '--tracks', '--format', 'cvat', '-o', place('walk.xml')])).code).toBe(0)
+    // Over the file that is there.
+    expect((await detect([video, 'cat', '--tracks', '-o', place('walk.xml')])).code).toBe(0)
     expect(await readFile(place('walk.xml'), 'utf8')).toContain('<box frame="1" outside="0"')
     expect((await detect([video, 'cat', '--tracks'])).stdout).toMatch(/^SECONDS +TRACK +LABEL .*\n0 +1 +cat +20/)
     expect(await detect([video, 'dog', '--tracks'])).toMatchObject({

@@ -1,3 +1,4 @@
+import { dirname, resolve } from 'node:path'
 import type { Detections } from '../../client/answers.ts'
 import type { LookoutClient } from '../../client/client.ts'
 import { ConfigError } from '../../config/config.ts'
@@ -45,7 +46,7 @@ export async function readClipOutput(
       const endings = formats.filter((one) => one !== 'table').map((one) => CLIP_FORMATS[one])
       throw new ConfigError(`-o ${output}: expected a file that ends with ${anyOf(endings)}, as its format does`)
     }
-    await checkWritable(output, output)
+    await checkWritable(output, dirname(resolve(output)))
     await keepOriginals([output], [file], 'the video')
   }
   return { format: wanted, output }
