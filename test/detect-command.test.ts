@@ -395,7 +395,12 @@ describe('--tracks', () => {
       stdout: ['seconds,track,label,left,top,right,bottom', ...rows, ''].join('\r\n'),
     })
     const json = await detect([video, 'cat', '--tracks', '--json', '--patience', '1'])
-    expect(JSON.parse(json.stdout)).toMatchObject({ file: video, timestamps: [0, 0.5], finish_reason: 'complete' })
+    expect(JSON.parse(json.stdout)).toMatchObject({
+      file: video,
+      ...SIZE,
+      timestamps: [0, 0.5],
+      finish_reason: 'complete',
+    })
     expect((await detect([video, 'cat', '--tracks', '-o', place('walk.txt'), '--fps', '10'])).code).toBe(0)
     expect(await readFile(place('walk.txt'), 'utf8')).toBe('1,1,20,20,80,60,-1,-1,-1,-1\n6,1,20,20,80,60,-1,-1,-1,-1\n')
     const grey = { ...SIZE, data: Buffer.alloc(SIZE.width * SIZE.height * 3, 128) }
@@ -407,7 +412,11 @@ describe('--tracks', () => {
     expect((await detect([video, 'cat', '--tracks', '--format', 'cvat', '-o', place('walk.xml')])).code).toBe(0)
     // Over the file that is there.
     expect((await detect([video, 'cat', '--tracks', '-o', place('walk.xml')])).code).toBe(0)
-    expect(await readFile(place('walk.xml'), 'utf8')).toContain('<box frame="1" outside="0"')
+    const cvat = await readFile(place('walk.xml'), 'utf8')
+    expect(cvat).toContain('<box frame="1" outside="0"')
+    expect(cvat).toContain(
+      '<label><name>cat</name></label></labels><original_size><width>200</width><height>100</height>',
+    )
     expect((await detect([video, 'cat', '--tracks'])).stdout).toMatch(/^SECONDS +TRACK +LABEL .*\n0 +1 +cat +20/)
     expect(await detect([video, 'dog', '--tracks'])).toMatchObject({
       code: 0,

@@ -137,6 +137,7 @@ describe('tracks', () => {
     )
     expect(answer).toMatchObject({ finish_reason: 'complete', timestamps: [0, 0.5, 1, 1.5, 2] })
     expect(answer).not.toHaveProperty('frames_left')
+    expect(answer).not.toHaveProperty('width')
   })
 
   test('have their labels as they were sent, blanks included', async () => {
@@ -244,6 +245,7 @@ describe('tracks', () => {
     show([{ name: 'circle', at: [still(200), still(300), still(400)] }])
     const answer = await track(media)
     expect(answer.timestamps).toEqual([0, 0.5, 1, 1.5, 2, 2.5])
+    expect(answer).toMatchObject(size)
     expect(tracksOf(answer)).toEqual([
       [0, 1, 51],
       [0.5, 1, 51],

@@ -65,6 +65,9 @@ export interface Detections {
   readonly tiles_left?: number
   /** With `tracks`: of the frames that were searched, in seconds. */
   readonly timestamps?: readonly number[]
+  /** With `tracks` of a video: of its upright frames, in pixels. */
+  readonly width?: number
+  readonly height?: number
   /** Frames that the time limit left out. */
   readonly frames_left?: number
   /** With `tracks`: what the next request hands in. */

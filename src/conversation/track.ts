@@ -4,6 +4,7 @@ import { invalidRequest, say } from '../lib/errors/errors.ts'
 import { within } from '../lib/errors/param.ts'
 import { seal, unseal } from '../lib/secrets/seal.ts'
 import type { DecodedImage } from '../media/decoding/process/protocol.ts'
+import type { Size } from '../media/pixels.ts'
 import type { Call } from './call/call.ts'
 import { checkDetect, named } from './call/capability-checks.ts'
 import { type Asked, type Asking, askingOf, measurePicture, searchesIn } from './detect.ts'
@@ -24,6 +25,8 @@ export interface TrackReply {
   readonly detections: readonly TrackedDetection[]
   /** The times of the frames that were searched, in seconds. */
   readonly times: readonly number[]
+  /** Size of the upright video; null for frames. */
+  readonly size: Size | null
   /** What the next request hands in. */
   readonly state: string
   /** Frames that the time limit left out, at the end. */
@@ -60,7 +63,7 @@ const FRAMES = ['media', 'frames']
  */
 export async function answerTracks(request: TrackRequest, call: Call): Promise<TrackReply> {
   const { deadline } = call
-  const { asked, shown, frames, state } = await openClip(request, call)
+  const { asked, shown, frames, size, state } = await openClip(request, call)
   const { labels } = asked
   const tracks = new Tracks(state, { patience: request.patience, most: MOST_TRACKS })
   const [first] = frames
@@ -83,6 +86,7 @@ export async function answerTracks(request: TrackRequest, call: Call): Promise<T
   return {
     detections: found,
     times,
+    size,
     state: seal(writeState(tracks.state), await call.secret(), contextOf(call)),
     framesLeft: frames.length - times.length,
     finishReason: isComplete ? 'complete' : 'length',
@@ -97,9 +101,9 @@ async function openClip(request: TrackRequest, call: Call) {
   const state = await openState(request.state, call)
   checkFrames(request, state)
   const shown = await loadPictures(exemplarUrlsOf(request), model.card.image!, call)
-  const frames = await loadFrames(request, state, call)
+  const { frames, size } = await loadFrames(request, state, call)
   call.held.dispose()
-  return { asked: { request, labels, kind: kindToFind(request, labels, model) }, shown, frames, state }
+  return { asked: { request, labels, kind: kindToFind(request, labels, model) }, shown, frames, size, state }
 }
 
 /** Measures the searches of frames. Those by the names of tracks depend on what is found, so only the most are known. */
@@ -233,24 +237,28 @@ async function loadFrames(
   { media, exemplars, negatives }: TrackRequest,
   state: TracksState | null,
   call: Call,
-): Promise<readonly Frame[]> {
+): Promise<{ readonly frames: readonly Frame[]; readonly size: Size | null }> {
   const { card } = call.model
   const urls = trackUrlsOf(media)
   if (media.type === 'frames') {
     const pictures = await loadPictures(urls, card.image!, call)
-    return pictures.map((picture, index) => ({ picture, seconds: media.frames[index]!.seconds }))
+    return {
+      frames: pictures.map((picture, index) => ({ picture, seconds: media.frames[index]!.seconds })),
+      size: null,
+    }
   }
   const { framesPerSecond, maxFrames } = card.video ?? { framesPerSecond: FRAMES_PER_SECOND, maxFrames: MOST_FRAMES }
   const limits = { ...card.image!, framesPerSecond, maxFrames }
   const most = MAX_MEDIA - exemplars.length - negatives.length
   const { frames, original } = await loadVideoPictures(urls[0]!, { limits, maxFrames: most }, call)
   // A video that takes longer than a request may is handed in again, with the state.
-  return frames
+  const looks = frames
     .map(({ image, since }) => ({ picture: { image, original }, seconds: toMs(since) / 1000 }))
     .filter(({ seconds }, index, all) => {
       // One frame of a slow video is sampled several times.
       return seconds !== all[index - 1]?.seconds && (state === null || toMs(seconds) > state.at)
     })
+  return { frames: looks, size: original }
 }
 
 async function openState(sealed: string | null, call: Call): Promise<TracksState | null> {

@@ -2,9 +2,10 @@ import type { TrackedBox, TrackedClip } from './tracked-clip.ts'
 
 /**
  * Tracks in the format "CVAT for video 1.1" (docs.cvat.ai, its XML annotation format). Between two boxes CVAT moves a track
- * evenly, so one that is not seen in a frame that was looked at ends there, until it is seen again.
+ * evenly, so one that is not seen in a frame that was looked at ends there, until it is seen again. CVAT needs no `meta`;
+ * Datumaro and FiftyOne read the labels and the size of the frames from it.
  */
-export function toCvat({ boxes, frames }: TrackedClip): string {
+export function toCvat({ boxes, frames, size }: TrackedClip): string {
   const ids = [...new Set(boxes.map(({ track }) => track))].sort((one, other) => one - other)
   const tracks = ids.map((id, index) => {
     const own = new Map(boxes.filter(({ track }) => track === id).map((box) => [box.frame, box]))
@@ -19,7 +20,11 @@ export function toCvat({ boxes, frames }: TrackedClip): string {
     const label = escaped([...own.values()][0]!.label)
     return `  <track id="${index}" label="${label}">\n${lines.join('')}  </track>\n`
   })
-  return `<?xml version="1.0" encoding="utf-8"?>\n<annotations>\n  <version>1.1</version>\n${tracks.join('')}</annotations>\n`
+  const labels = [...new Set(boxes.map(({ label }) => `<label><name>${escaped(label)}</name></label>`))].join('')
+  const sides = size && `<original_size><width>${size.width}</width><height>${size.height}</height></original_size>`
+  const meta = `<meta><task><labels>${labels}</labels>${sides ?? ''}</task></meta>`
+  const head = `<?xml version="1.0" encoding="utf-8"?>\n<annotations>\n  <version>1.1</version>\n  ${meta}\n`
+  return `${head}${tracks.join('')}</annotations>\n`
 }
 
 function boxElement({ left, top, right, bottom }: TrackedBox, frame: number, isOutside: boolean): string {

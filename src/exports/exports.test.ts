@@ -68,6 +68,7 @@ describe('tracks', () => {
   const box = { label: 'a "cat" & <dog>', left: 20, top: 10, right: 120, bottom: 60 }
   const clip = {
     frames: [0, 15, 30, 45],
+    size: { width: 200, height: 100 },
     boxes: [
       { ...box, track: 2, frame: 15 },
       { ...box, track: 1, frame: 0 },
@@ -95,6 +96,7 @@ describe('tracks', () => {
       '<?xml version="1.0" encoding="utf-8"?>',
       '<annotations>',
       '  <version>1.1</version>',
+      '  <meta><task><labels><label><name>a &quot;cat&quot; &amp; &lt;dog&gt;</name></label></labels><original_size><width>200</width><height>100</height></original_size></task></meta>',
       '  <track id="0" label="a &quot;cat&quot; &amp; &lt;dog&gt;">',
       ...[element(0, 0, 20, 120), element(15, 0, 20, 125), element(30, 0, 30, 120), element(45, 1, 30, 120)],
       '  </track>',

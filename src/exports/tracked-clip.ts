@@ -5,6 +5,8 @@ export interface TrackedClip {
   readonly boxes: readonly TrackedBox[]
   /** Numbers of the frames that were looked at, from 0, in order; those without boxes too. */
   readonly frames: readonly number[]
+  /** Size of the upright frames, in pixels; null where that is not known. */
+  readonly size: { readonly width: number; readonly height: number } | null
 }
 
 export interface TrackedBox extends DetectedBox {

@@ -187,7 +187,7 @@ function toExemplar({ media, annotations }: NonNullable<DetectRequestBody['exemp
 }
 
 function toTracked(
-  { detections, times, framesLeft, state, finishReason }: TrackReply,
+  { detections, times, size, framesLeft, state, finishReason }: TrackReply,
   names: WrittenNames,
 ): DetectResponseBody {
   return {
@@ -198,6 +198,7 @@ function toTracked(
     })),
     finish_reason: finishReason,
     timestamps: [...times],
+    ...size,
     ...(framesLeft === 0 ? {} : { frames_left: framesLeft }),
     state,
   }

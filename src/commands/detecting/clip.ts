@@ -29,7 +29,9 @@ export interface ClipOptions {
   readonly output: string | null
 }
 
-type Followed = Pick<Detections, 'detections' | 'finish_reason'> & { readonly timestamps: readonly number[] }
+type Followed = Pick<Detections, 'detections' | 'width' | 'height' | 'finish_reason'> & {
+  readonly timestamps: readonly number[]
+}
 
 /** @throws ConfigError before any work is done, where nothing could be written. */
 export async function readClipOutput(
@@ -98,9 +100,11 @@ export async function followWhole(
     if (left === 0 || reply.timestamps?.length === 0) break
     onLeft(left)
   }
+  const { width, height } = replies[0]!
   return {
     detections: replies.flatMap(({ detections }) => detections),
     timestamps: replies.flatMap(({ timestamps = [] }) => timestamps),
+    ...(width === undefined || height === undefined ? {} : { width, height }),
     finish_reason: isCut ? 'length' : 'complete',
   }
 }
@@ -121,7 +125,7 @@ function toText(followed: Followed, { file, format, fps }: ClipOptions): string 
   )
 }
 
-function toClip({ detections, timestamps }: Followed, fps: number | undefined): TrackedClip {
+function toClip({ detections, timestamps, width, height }: Followed, fps: number | undefined): TrackedClip {
   // Pictures may begin later than the video; the first one is frame 0.
   const numberOf = (seconds: number) =>
     fps === undefined ? timestamps.indexOf(seconds) : Math.round((seconds - timestamps[0]!) * fps)
@@ -130,5 +134,6 @@ function toClip({ detections, timestamps }: Followed, fps: number | undefined): 
     const place = { left: from.x, top: from.y, right: to.x, bottom: to.y }
     return { label, ...place, track: track!, frame: numberOf(timestamp!) }
   })
-  return { boxes, frames: [...new Set(timestamps.map(numberOf))] }
+  const size = width === undefined || height === undefined ? null : { width, height }
+  return { boxes, frames: [...new Set(timestamps.map(numberOf))], size }
 }

@@ -50,7 +50,7 @@ export function TracksSection({ video }: { readonly video: Attachment }) {
             <p class="empty">Frames are numbered as they were searched.</p>
             <div class="export-formats">
               {TRACK_EXPORTS.map(({ title, ending, toText }) => (
-                <Button key={title} onClick={() => download(new Blob([toText(found)]), `${stem}.${ending}`)}>
+                <Button key={title} onClick={() => download(new Blob([toText(found, video)]), `${stem}.${ending}`)}>
                   {title}
                 </Button>
               ))}

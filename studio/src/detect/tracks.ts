@@ -114,15 +114,15 @@ export const trackMarks = computed<readonly Mark[]>(() => {
 })
 
 export const TRACK_EXPORTS = [
-  { title: 'MOT', ending: 'txt', toText: (found: Tracked) => toMot(toClip(found)) },
-  { title: 'CVAT', ending: 'xml', toText: (found: Tracked) => toCvat(toClip(found)) },
+  { title: 'MOT', ending: 'txt', toText: (found: Tracked, video: Attachment) => toMot(toClip(found, video)) },
+  { title: 'CVAT', ending: 'xml', toText: (found: Tracked, video: Attachment) => toCvat(toClip(found, video)) },
   { title: 'CSV', ending: 'csv', toText: toCsv },
 ] as const
 
 /** Frames count as they were searched, in turn. */
-function toClip({ sightings, times }: Tracked): TrackedClip {
+function toClip({ sightings, times }: Tracked, { width, height }: Attachment): TrackedClip {
   const boxes = sightings.map((sighting) => ({ ...sighting, frame: times.indexOf(sighting.seconds) }))
-  return { boxes, frames: times.map((_, index) => index) }
+  return { boxes, frames: times.map((_, index) => index), size: { width, height } }
 }
 
 /** As `lookout detect --tracks --format csv` writes it. */

@@ -214,6 +214,8 @@ export const detectResponse = responses.object('Detections', {
     .optional(),
   finish_reason: z.enum(['complete', 'length']).describe('`length` when the reply was cut off.'),
   timestamps: z.array(z.number()).optional().describe('Of the frames that were searched. Present with `tracks`.'),
+  width: z.int().min(1).optional().describe('Of the upright video, in pixels. Present with `tracks` of a video.'),
+  height: z.int().min(1).optional(),
   frames_left: z.int().min(1).optional().describe('Frames that the time limit left out, at the end.'),
   state: z.string().optional().describe('What the request with the next frames hands in. Present with `tracks`.'),
   tiles: grids.optional().describe('With `config.tiles`: columns and rows of the grids, the finest first.'),
