@@ -195,6 +195,24 @@ test('asks about what it can of a folder and of a pattern, and names the others'
   )
 })
 
+test.each(['a pattern', 'a shell’s pattern'])('goes on with %s that its own output fits', async (kind) => {
+  server.engine.script = { texts: ['grey'] }
+  await mkdir(place('own'), { recursive: true })
+  await writeFile(place('own/good.png'), await readFile(place('album/0.png')))
+  await writeFile(place('own/later.png'), '')
+  const output = place(`own/${kind}.csv`)
+  const run = async () => {
+    const names = (await readdir(place('own'))).filter((name) => !name.startsWith('.'))
+    const pattern = kind === 'a pattern' ? [place('own/*')] : names.map((name) => place(`own/${name}`))
+    return outcomeHere(command, [...pattern, '--ask', 'What is this?', '-o', output], environment)
+  }
+  expect((await run()).stderr).toMatch(/later\.png is empty\nlookout: 1 of 2 pictures could not be/)
+  await writeFile(place('own/later.png'), await readFile(place('album/1.png')))
+  expect(await run()).toMatchObject({ code: 0, stderr: expect.stringMatching(/^1 of 2 pictures are done/) })
+  expect((await readFile(output, 'utf8')).match(/grey/g)).toHaveLength(2)
+  await rm(place('own'), { recursive: true })
+})
+
 test('goes on behind a picture that the server fails at, and ends when it fails at all of them', async () => {
   let asked = 0
   const broken = internalError(new Error('broken'))

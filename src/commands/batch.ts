@@ -118,7 +118,7 @@ async function label(values: Options, words: readonly string[]): Promise<string 
   const output = await readOutput(values, task)
   const { path, format } = output
   const jobs = readJobs(values)
-  const inputs = await collect(words)
+  const inputs = await collect(words, path)
   const names = inputs.map(({ file }) => file)
   const writeLabels = isFolderFormat(format) ? planLabels(format, path, names) : null
   await keepOriginals([path], names)
@@ -235,8 +235,11 @@ async function readOutput({ output, format: wanted, against }: Options, task: Ta
   return { path: output, format: known }
 }
 
-/** Files, the pictures in folders, and what patterns stand for that no shell has replaced. */
-async function collect(words: readonly string[]): Promise<readonly Input[]> {
+/**
+ * Files, the pictures in folders, and what patterns stand for that no shell has replaced.
+ * @param output left out, as a pattern may stand for what the same command has written before.
+ */
+async function collect(words: readonly string[], output: string): Promise<readonly Input[]> {
   const files: string[] = []
   for (const word of words) {
     const entry = await stat(word).catch(() => null)
@@ -248,10 +251,13 @@ async function collect(words: readonly string[]): Promise<readonly Input[]> {
       files.push(...found.sort(new Intl.Collator('en', { numeric: true }).compare))
     }
   }
-  if (files.length === 0)
+  const own = files.find((file) => resolve(file) === resolve(output))
+  const isPicture = own !== undefined && (await openPicture(own).catch(() => null)) !== null
+  const pictures = new Set(isPicture ? files : files.filter((file) => file !== own))
+  if (pictures.size === 0)
     throw new ConfigError('expected pictures, as in: lookout batch photos/ --detect cat -o labels.json')
   return Promise.all(
-    [...new Set(files)].map(async (file) => {
+    [...pictures].map(async (file) => {
       // What cannot be read is said in its turn.
       const entry = await stat(file).catch(() => null)
       return { file, bytes: entry?.size ?? 0, changed: entry?.mtimeMs ?? 0 }
