@@ -175,7 +175,7 @@ def label_studio_converter():
                     left, top = value["x"] * w, value["y"] * h
                     label = value["rectanglelabels"][0]
                     boxes.append(box(label, left, top, left + value["width"] * w, top + value["height"] * h))
-            found[unquote(task["data"]["image"].split("?d=", 1)[1].removeprefix("images/"))] = boxes
+            found[unquote(task["data"]["image"].split("?d=", 1)[1]).removeprefix("/").removeprefix("images/")] = boxes
         return found
 
     return {"coco": read("coco", coco), "flat": read("yolo", os.path.join(folder, "flat"), "--image-ext", ".png,.jpg")}
