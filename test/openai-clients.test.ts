@@ -5,7 +5,7 @@ import { text } from 'node:stream/consumers'
 import OpenAI from 'openai'
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { invalidRequest } from '../src/lib/errors/errors.ts'
-import { promptText } from './support/chat.ts'
+import { chunksOf, promptText } from './support/chat.ts'
 import { makePdf } from './support/pdf.ts'
 import { errorOf, jsonOf, KEY, startTestServer, type TestServer } from './support/server.ts'
 
@@ -378,6 +378,37 @@ describe('in the shape of Mistral’s clients', () => {
     expect(promptText(server.engine)).toContain('"2":"b"')
     expect((await errorOf(await ask([question], { tools, tool_choice: 'any' }, strict))).param).toBe('tool_choice')
   })
+
+  test.each(['mistral-client-python/3.7.0', 'mistral-client-typescript/2.7.0'])(
+    'a stream for %s has each call in one chunk, and usage in its finish',
+    async (client) => {
+      const called = (name: string) => `<tool_call>\n{"name": "${name}", "arguments": {"a": 1}}\n</tool_call>`
+      for (const to of [server, strict]) {
+        to.engine.script = {
+          texts: [...'Well. '.split(''), ...called('look').split(/(?=")/), ...called('see').split(/(?=")/)],
+        }
+        const body = {
+          model,
+          messages: [{ role: 'user', content: 'Hi' }],
+          tools: [named('look'), named('see')],
+          stream: true,
+        }
+        const chunks = await chunksOf(await to.post(paths.chat, body, { 'user-agent': client }))
+        const calls = chunks.flatMap(({ choices: [choice] }) => choice!.delta.tool_calls ?? [])
+        expect(calls).toEqual(
+          ['look', 'see'].map((name, index) => {
+            const id = expect.stringMatching(/^call_/)
+            return { index, id, type: 'function', function: { name, arguments: '{"a": 1}' } }
+          }),
+        )
+        expect(chunks.map((chunk) => 'usage' in chunk)).toEqual([...chunks.slice(1).map(() => false), true])
+        expect(chunks.at(-1)).toMatchObject({
+          choices: [{ delta: {}, finish_reason: 'tool_calls' }],
+          usage: { prompt_tokens: expect.any(Number), completion_tokens: expect.any(Number) },
+        })
+      }
+    },
+  )
 
   test('thoughts in parts are thoughts, those of a system message its text, and citations are left out', async () => {
     const cited = { type: 'reference', reference_ids: [1, 'b'] }

@@ -326,7 +326,7 @@ describe('the input', () => {
   })
 
   test('tools of other types are skipped', async () => {
-    const others = [{ type: 'web_search' }, { type: 'file_search', vector_store_ids: ['a'] }, { type: 'namespace' }]
+    const others = [{ type: 'web_search' }, { type: 'file_search', vector_store_ids: ['a'] }, { type: 'shell' }]
     const response = await respond({ tools: [others[0], ...tools, others[1], others[2]] })
     expect(response.tools).toEqual(tools.map((tool) => ({ ...tool, strict: false })))
     expect(promptText(server.engine)).toContain('"weather"')
@@ -366,11 +366,59 @@ describe('the input', () => {
     await respond({ tools, tool_choice: choice({ type: 'web_search' }, tools[0]!) })
   })
 
+  test('functions in namespaces are called by both names', async () => {
+    const { strict: _, ...weather } = tools[0]!
+    const named = {
+      type: 'namespace',
+      name: 'mcp__sky',
+      description: 'The sky',
+      tools: [
+        { type: 'custom', name: 'grammar' },
+        { ...weather, defer_loading: true },
+      ],
+    }
+    const asked = { tools: [{ type: 'web_search' }, named, ...tools] }
+    const namespace = 'mcp__sky'
+    server.engine.script = { texts: [CALL.replace('weather', 'mcp__sky__weather'), CALL] }
+    const response = await respond(asked)
+    expect(response.output).toMatchObject([{ namespace, name: 'weather', arguments: '{"city": "Bern"}' }, {}])
+    expect(response.output[1]).toMatchObject({ name: 'weather' })
+    expect(response.output[1]).not.toHaveProperty('namespace')
+    expect(response.tools).toEqual([
+      { ...named, tools: [{ ...weather, strict: false }] },
+      { ...weather, strict: false },
+    ])
+    expect(promptText(server.engine)).toContain('"mcp__sky__weather"')
+    expect(await client.responses.retrieve(response.id)).toMatchObject({
+      tools: response.tools,
+      output: response.output,
+    })
+    const events = await eventsOf(await post({ ...asked, stream: true }))
+    expect(events.find(({ type }) => type === 'response.output_item.added')).toMatchObject({ item: { namespace } })
+
+    server.engine.script = { texts: ['Sunny.'] }
+    const results = response.output.map((item) => {
+      const { call_id } = item as OpenAI.Responses.ResponseFunctionToolCall
+      return { type: 'function_call_output', call_id, output: 'Sun' }
+    })
+    await respond({ input: results, previous_response_id: response.id, ...asked })
+    const whole = promptText(server.engine)
+    expect(whole).toContain('{"name": "mcp__sky__weather", "arguments": {"city": "Bern"}}')
+    await respond({ input: [{ role: 'user', content: 'Hi' }, ...response.output, ...results], ...asked })
+    expect(promptText(server.engine)).toBe(whole)
+  })
+
   test('parameters of tools are shown as they are written', async () => {
-    const body = `{"model": "${MODEL}", "input": "Hi", "tools": [{"type": "web_search", "parameters": {}},
-      {"type": "function", "name": "f", "parameters": {"type": "object", "properties": {"2": {}, "1": {"const": 1.0}}}}]}`
-    expect((await server.post('/v1/responses', body)).status).toBe(200)
-    expect(promptText(server.engine)).toContain('{"2": {}, "1": {"const": 1.0}}')
+    const f =
+      '{"type": "function", "name": "f", "parameters": {"type": "object", "properties": {"2": {}, "1": {"const": 1.0}}}}'
+    for (const tool of [
+      f,
+      `{"type": "namespace", "name": "n", "tools": [{"type": "custom", "parameters": {}}, ${f}]}`,
+    ]) {
+      const body = `{"model": "${MODEL}", "input": "Hi", "tools": [{"type": "web_search", "parameters": {}}, ${tool}]}`
+      expect((await server.post('/v1/responses', body)).status).toBe(200)
+      expect(promptText(server.engine)).toContain('{"2": {}, "1": {"const": 1.0}}')
+    }
   })
 })
 
@@ -505,6 +553,21 @@ test.each<[string, object, string | null, string | null, RegExp]>([
   ],
   ['a tool without a name', { tools: [{ type: 'function' }] }, 'tools[0].name', null, /required/],
   ['a tool that is no object', { tools: ['weather'] }, 'tools[0]', null, /expected object, received string$/],
+  [
+    'a tool without a name in a namespace',
+    { tools: [{ type: 'namespace', name: 'n', tools: [{ type: 'function' }] }] },
+    'tools[0].tools[0].name',
+    null,
+    /required/,
+  ],
+  ['a namespace without tools', { tools: [{ type: 'namespace', name: 'n' }] }, 'tools[0].tools', null, /required/],
+  [
+    'two tools of one name in a namespace',
+    { tools: [{ type: 'namespace', name: 'n', tools: [...tools, ...tools] }] },
+    'tools[0].tools[1].name',
+    'duplicate_tool_name',
+    /the name 'n__weather'/,
+  ],
   [
     'two tools of one name',
     { tools: [{ type: 'x' }, ...tools, ...tools] },

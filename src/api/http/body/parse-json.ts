@@ -11,7 +11,10 @@ import { checkShape } from './json-shape.ts'
 export interface ParsedBody<Fields = unknown> {
   /** Output of the schema. The media listed in `inline` and the parameters of tools are empty here. */
   readonly value: Fields
-  /** The `parameters` or `input_schema` of each tool as the client wrote them; null for a tool without either. */
+  /**
+   * The `parameters` or `input_schema` of each tool as the client wrote them; null for a tool without either. Tools in a
+   * namespace come in its place.
+   */
   readonly rawParameters: readonly (string | null)[]
   readonly inline: readonly InlineBytes[]
 }
@@ -62,7 +65,8 @@ function hasTools(value: unknown): value is { readonly tools: readonly unknown[]
  */
 function rawParametersOf(tools: readonly Declared[], text: string): (string | null)[] {
   const texts = tools.length === 0 ? [] : rawItems(rawMember(text, 'tools')!)!
-  return tools.map((tool, index) => {
+  return tools.flatMap((tool, index) => {
+    if (tool.tools) return rawParametersOf(tool.tools, texts[index]!)
     const declared = tool.function ?? tool
     const key = declared.parameters ? 'parameters' : declared.input_schema ? 'input_schema' : null
     if (key === null) return null
@@ -75,6 +79,7 @@ function rawParametersOf(tools: readonly Declared[], text: string): (string | nu
 /** Parameters pass between threads as text: receiving an object with many keys takes longer than parsing it. */
 function emptyParameters(tools: readonly Declared[]): void {
   for (const tool of tools) {
+    emptyParameters(tool.tools ?? [])
     for (const declared of [tool, tool.function]) {
       if (declared?.parameters) declared.parameters = {}
       if (declared?.input_schema) declared.input_schema = {}
@@ -86,4 +91,5 @@ interface Declared {
   parameters?: object | null
   input_schema?: object
   readonly function?: Declared
+  readonly tools?: readonly Declared[]
 }

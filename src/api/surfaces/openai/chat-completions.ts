@@ -38,7 +38,7 @@ export function chatCompletions({
 }: ChatCompletionsOptions): ChatSurface<ReadBody<ChatRequestBody>, ReplyEvent | ChoiceEvent> {
   return {
     ...bodiesOf('chat', compatibility === 'openai' ? openAiChatBody : chatBody),
-    async start({ read, metered, caller, signal }) {
+    async start({ read, call, metered, caller, signal }) {
       const { value: body } = read
       const chat = toChatRequest(read)
       const count = chat.choices ?? 1
@@ -56,8 +56,10 @@ export function chatCompletions({
         },
       }
       const rated = chat.topLogProbs !== null
-      const tellsUsage = body.stream_options?.include_usage === true
-      const writer = new CompletionWriter(heading, { rated, tellsUsage, compatibility, metered }, count)
+      // Mistral's clients know no `stream_options`, and reject a call in parts and a usage of null.
+      const isMistral = /^mistral-/i.test(call.headers['user-agent'] ?? '')
+      const tellsUsage = !isMistral && body.stream_options?.include_usage === true
+      const writer = new CompletionWriter(heading, { rated, tellsUsage, isMistral, compatibility, metered }, count)
       return { events, writer, streamed: body.stream === true }
     },
   }

@@ -11,7 +11,7 @@ import { totalUsage, type Usage } from '../../../conversation/reply/usage.ts'
 import type { MeteredRequest } from '../../http/record/metering.ts'
 import type { Frames, ReplyWriter } from '../serve-chat.ts'
 import { toLogProbs } from './log-probs.ts'
-import { toDelta, toMessageBody } from './reply-message.ts'
+import { type CallDelta, toCallDelta, toDelta, toMessageBody } from './reply-message.ts'
 import type { ChatCompletionBody, ChatCompletionChunkBody, UsageBody } from './wire/chat-response.ts'
 
 /** Fields that a completion and all its chunks share. */
@@ -28,6 +28,8 @@ export interface CompletionForm {
   readonly rated: boolean
   /** Whether a stream includes usage: in the finish by the contract, in a later chunk without choices by OpenAI. */
   readonly tellsUsage: boolean
+  /** Whether a stream is as Mistral's API sends it: each call in one chunk, and usage in the finish alone. */
+  readonly isMistral: boolean
   readonly compatibility: Compatibility
   /** What the engine has counted of the request so far. */
   readonly metered: Pick<MeteredRequest, 'tokens'>
@@ -57,10 +59,10 @@ export class CompletionWriter implements ReplyWriter<ReplyEvent | ChoiceEvent> {
 
   write(numbered: ReplyEvent | ChoiceEvent, stream: Frames): string | null {
     const { choice, event }: ChoiceEvent = 'choice' in numbered ? numbered : { choice: 0, event: numbered }
-    const chunk = this.#chunks[choice]!.of(event)
+    const chunks = this.#chunks[choice]!.of(event)
     const reason = event.type === 'finish' ? this.#ended(event) : null
-    if (reason === null) stream.send(chunk)
-    else this.#last = chunk
+    if (reason !== null) this.#last = chunks.pop()!
+    for (const chunk of chunks) stream.send(chunk)
     return reason
   }
 
@@ -117,6 +119,8 @@ class ChunkWriter {
   #before = ''
   #after = ''
   #fingerprint: string | null = null
+  /** A call that is sent when it is complete. */
+  #call: CallDelta | null = null
   readonly #heading: Heading
   readonly #form: CompletionForm
   readonly #index: number
@@ -140,7 +144,18 @@ class ChunkWriter {
     return this.#write({ role: 'assistant', content: '' })
   }
 
-  of(event: ReplyEvent): string {
+  of(event: ReplyEvent): string[] {
+    if (!this.#form.isMistral) return [this.#pieceOf(event)]
+    if (event.type === 'tool_arguments') {
+      this.#call!.function.arguments += event.text
+      return []
+    }
+    const whole = this.#call === null ? [] : [this.#write({ tool_calls: [this.#call] })]
+    this.#call = event.type === 'tool_call' ? toCallDelta(event) : null
+    return this.#call === null ? [...whole, this.#pieceOf(event)] : whole
+  }
+
+  #pieceOf(event: ReplyEvent): string {
     const { logProbs } = event
     if (event.type !== 'finish') {
       const delta = toDelta(event)
@@ -149,8 +164,9 @@ class ChunkWriter {
         ? this.#before + JSON.stringify(delta) + this.#after
         : this.#write(delta, { logProbs })
     }
-    const usage = this.#form.tellsUsage && this.#form.compatibility === 'contract' ? toUsage(event.usage) : null
-    return this.#write({}, { logProbs, places: event.places, finish: toReason(event, this.#form.compatibility), usage })
+    const { tellsUsage, compatibility, isMistral } = this.#form
+    const usage = isMistral || (tellsUsage && compatibility === 'contract') ? toUsage(event.usage) : null
+    return this.#write({}, { logProbs, places: event.places, finish: toReason(event, compatibility), usage })
   }
 
   /** The last chunk of all, as in OpenAI's API. */
@@ -174,7 +190,7 @@ class ChunkWriter {
       model,
       ...(fingerprint === null ? {} : { system_fingerprint: fingerprint }),
       choices: [...choices],
-      ...(this.#form.tellsUsage ? { usage } : {}),
+      ...(this.#form.tellsUsage || usage !== null ? { usage } : {}),
     }
   }
 }

@@ -27,11 +27,16 @@ export function toDelta(piece: ReplyPiece): DeltaBody {
       return { content: piece.text }
     case 'reasoning':
       return { reasoning_content: piece.text }
-    case 'tool_call': {
-      const { index, id, name } = piece
-      return { tool_calls: [{ index, id, type: 'function', function: { name, arguments: '' } }] }
-    }
+    case 'tool_call':
+      return { tool_calls: [toCallDelta(piece)] }
     case 'tool_arguments':
       return { tool_calls: [{ index: piece.index, function: { arguments: piece.text } }] }
   }
 }
+
+/** The beginning of a call. */
+export function toCallDelta({ index, id, name }: Extract<ReplyPiece, { type: 'tool_call' }>) {
+  return { index, id, type: 'function' as const, function: { name, arguments: '' } }
+}
+
+export type CallDelta = ReturnType<typeof toCallDelta>

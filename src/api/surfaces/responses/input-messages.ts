@@ -1,6 +1,7 @@
 import type { ContentPart, Message, ToolCall } from '../../../conversation/request/message.ts'
 import type { Path } from '../../../lib/errors/param.ts'
 import type { InputFileBody, ItemBody, UserPartBody } from './wire/items.ts'
+import { knownName } from './wire/response-request.ts'
 
 /** An item of a conversation, and its place in errors. */
 export interface PlacedItem {
@@ -55,8 +56,8 @@ function addItem(turns: Turn[], placed: PlacedItem, files: FileParts): void {
     if (reasoning_content !== '') turns.push(assistantTurn({ reasoning_content }, placed))
   } else if (item.type === 'function_call') {
     if (!turns.at(-1)?.addCall) turns.push(assistantTurn({}, placed))
-    const { call_id: id, name, arguments: values } = item
-    turns.at(-1)!.addCall!({ id, function: { name, arguments: values } }, placed.place)
+    const { call_id: id, arguments: values } = item
+    turns.at(-1)!.addCall!({ id, function: { name: knownName(item), arguments: values } }, placed.place)
   } else if (item.type === 'function_call_output') {
     const { call_id: tool_call_id, output } = item
     const content = typeof output === 'string' ? output : output.map((part) => toPart(part, files))

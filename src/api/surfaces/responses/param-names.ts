@@ -17,14 +17,14 @@ const OPTIONS = namesOf([
 /**
  * Maps the parameters of a chat to those of a request for a response.
  * @param messages each chat message's place in the request.
- * @param tools each chat tool's index in the request.
+ * @param tools each chat tool's place in the list of tools.
  */
-export function paramNames(messages: readonly MessagePlace[], tools: readonly number[]): Names {
+export function paramNames(messages: readonly MessagePlace[], tools: readonly Path[]): Names {
   return (path) => {
     const [list, index, ...rest] = path
     if (typeof index !== 'number') return OPTIONS(path)
     if (list === 'messages') return messagePath(messages[index]!, rest)
-    return list === 'tools' ? ['tools', tools[index]!, ...rest.slice(1)] : path
+    return list === 'tools' ? ['tools', ...tools[index]!, ...rest.slice(1)] : path
   }
 }
 

@@ -1,9 +1,10 @@
 import type { FinishReason, ReplyFinish } from '../../../conversation/reply/reply.ts'
 import type { Usage } from '../../../conversation/reply/usage.ts'
 import type { ApiError } from '../../../lib/errors/errors.ts'
-import { functionsOf } from './response-request.ts'
 import type { OutputItemBody, ResponseBody, ResponseUsageBody } from './wire/response.ts'
-import type { ResponseRequestBody } from './wire/response-request.ts'
+import { isFunction, isNamespace, type ResponseRequestBody, type ToolBody } from './wire/response-request.ts'
+
+type ListedFunction = Extract<ResponseBody['tools'][number], { type: 'function' }>
 
 /** The fields of a response that are known from the beginning. */
 export interface ResponseHeading {
@@ -44,13 +45,7 @@ export function begunResponse({ id, createdAt, store, body, rawParameters }: Res
     temperature: body.temperature ?? 0,
     text: { format: formatOf(body), verbosity: verbosity ?? 'medium' },
     tool_choice: body.tool_choice ?? 'auto',
-    tools: functionsOf(body).map(({ tool: { name, description, strict }, index }) => ({
-      type: 'function',
-      name,
-      description: description ?? null,
-      parameters: JSON.parse(rawParameters[index] ?? 'null') as ResponseBody['tools'][number]['parameters'],
-      strict: strict ?? false,
-    })),
+    tools: listedTools(body, rawParameters),
     top_logprobs: body.top_logprobs ?? 0,
     top_p: body.top_p ?? 1,
     presence_penalty: body.presence_penalty ?? 0,
@@ -60,6 +55,22 @@ export function begunResponse({ id, createdAt, store, body, rawParameters }: Res
     user: body.user ?? null,
     metadata: body.metadata ?? {},
   }
+}
+
+/** Returns the functions and namespaces of a request as the client wrote them. */
+function listedTools({ tools }: ResponseRequestBody, rawParameters: readonly (string | null)[]): ResponseBody['tools'] {
+  const texts = rawParameters.values()
+  const listed = (tool: ToolBody): ListedFunction[] => {
+    const parameters = JSON.parse(texts.next().value ?? 'null') as ListedFunction['parameters']
+    if (!isFunction(tool)) return []
+    const { type, name, description, strict } = tool
+    return [{ type, name, description: description ?? null, parameters, strict: strict ?? false }]
+  }
+  return (tools ?? []).flatMap((tool): ResponseBody['tools'] => {
+    if (!isNamespace(tool)) return listed(tool)
+    const { type, name, description } = tool
+    return [{ type, name, description: description ?? null, tools: tool.tools.flatMap(listed) }]
+  })
 }
 
 function formatOf({ text }: ResponseRequestBody): ResponseBody['text']['format'] {

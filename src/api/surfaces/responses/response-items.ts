@@ -4,6 +4,7 @@ import { itemId } from '../../../responses/response-id.ts'
 import { toLogProbs } from '../openai/log-probs.ts'
 import { toAnnotations } from './annotations.ts'
 import type { OutputItemBody, ResponseEventBody, TokenLogProbBody } from './wire/response.ts'
+import type { PlacedFunction } from './wire/response-request.ts'
 
 type Message = Extract<OutputItemBody, { type: 'message' }>
 type Reasoning = Extract<OutputItemBody, { type: 'reasoning' }>
@@ -14,6 +15,7 @@ interface ItemOptions {
   readonly id: string
   /** Whether the texts may hold annotations. */
   readonly annotated: boolean
+  readonly functions: readonly PlacedFunction[]
 }
 
 /** Converts the events of a reply to the items of a response and their events. */
@@ -53,7 +55,7 @@ export class ResponseItems {
             type: 'function_call',
             status: 'in_progress',
             call_id: event.id,
-            name: event.name,
+            ...this.#options.functions.find(({ tool }) => tool.name === event.name)!.called,
             arguments: '',
           },
           events,

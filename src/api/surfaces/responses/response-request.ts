@@ -7,8 +7,8 @@ import { toReplyOptions } from '../openai/reply-options.ts'
 import { type FileParts, type MessagePlace, type PlacedItem, toMessages } from './input-messages.ts'
 import { paramNames } from './param-names.ts'
 import {
-  type FunctionToolBody,
-  isFunction,
+  functionsOf,
+  type PlacedFunction,
   type ResponsePromptBody,
   type ResponseRequestBody,
   wantsLogProbs,
@@ -53,24 +53,14 @@ export function toChat(
     streamed: body.stream === true,
     names: paramNames(
       places,
-      tools.map(({ index }) => index),
+      tools.map(({ place }) => place),
     ),
   }
 }
 
-interface PlacedFunction {
-  readonly tool: FunctionToolBody
-  /** Its index among the tools of the request. */
-  readonly index: number
-}
-
-export function functionsOf({ tools }: ResponsePromptBody): PlacedFunction[] {
-  return (tools ?? []).flatMap((tool, index) => (isFunction(tool) ? [{ tool, index }] : []))
-}
-
 /** Returns the functions that the model may call. @throws ApiError 400 for an unknown name, and when none is left. */
 function toolsOf(body: ResponsePromptBody): PlacedFunction[] {
-  const functions = functionsOf(body)
+  const functions = functionsOf(body.tools ?? [])
   const { tool_choice: choice } = body
   if (typeof choice !== 'object' || choice?.type !== 'allowed_tools') return functions
   const names = choice.tools.map(({ type, name }) => (type === 'function' ? (name ?? '') : null))

@@ -5,11 +5,13 @@ import type { Frames, ReplyWriter } from '../serve-chat.ts'
 import { endedResponse, failedResponse } from './response-body.ts'
 import { ResponseItems } from './response-items.ts'
 import type { ResponseBody, ResponseEventBody } from './wire/response.ts'
+import type { PlacedFunction } from './wire/response-request.ts'
 
 interface ResponseContext {
   readonly begun: ResponseBody
   /** Whether the texts may hold annotations. */
   readonly annotated: boolean
+  readonly functions: readonly PlacedFunction[]
   readonly metered: MeteredRequest
   /** Stores the response; null to store nothing. */
   readonly store: ((ended: ResponseBody) => Promise<void>) | null
@@ -24,7 +26,7 @@ export class ResponseWriter implements ReplyWriter<ReplyEvent> {
 
   constructor(context: ResponseContext) {
     this.#context = context
-    this.#items = new ResponseItems({ id: context.begun.id, annotated: context.annotated })
+    this.#items = new ResponseItems({ ...context, id: context.begun.id })
   }
 
   begin(stream: Frames): void {

@@ -15,7 +15,7 @@ import { type SourceOptions, sourceOf } from './response-source.ts'
 import { ResponseWriter } from './response-writer.ts'
 import { addStoredResponses } from './stored-responses.ts'
 import type { ResponseBody } from './wire/response.ts'
-import { type ResponseRequestBody, responseBody, responsePromptBody } from './wire/response-request.ts'
+import { functionsOf, type ResponseRequestBody, responseBody, responsePromptBody } from './wire/response-request.ts'
 
 export interface ResponsesApiOptions extends ChatCompletionsOptions, SourceOptions {}
 
@@ -73,6 +73,7 @@ export function responses(options: ResponsesApiOptions): ChatSurface<ReadBody<Re
         begun: begunResponse(heading),
         // Whether the model's replies may contain annotations.
         annotated: caller.model.served.outputFormats.length > 0,
+        functions: functionsOf(body.tools ?? []),
         metered,
         store: store ? (ended) => stored.keep(principal, toStored(ended)) : null,
       })

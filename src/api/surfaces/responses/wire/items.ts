@@ -67,6 +67,7 @@ const functionCall = requests.object('ResponseFunctionCall', {
   ...item,
   call_id: z.string().min(1),
   name: z.string().min(1),
+  namespace: z.string().nullish(),
   arguments: z.string(),
 })
 

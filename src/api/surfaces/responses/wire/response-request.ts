@@ -34,19 +34,28 @@ const functionTool = requests.object('ResponseFunctionTool', {
 })
 
 const otherTool = requests.object('ResponseOtherTool', {
-  type: z.string().refine((type) => type !== 'function', { abort: true }),
+  type: z.string().refine((type) => type !== 'function' && type !== 'namespace', { abort: true }),
+})
+
+const namespaceTool = requests.object('ResponseNamespaceTool', {
+  type: z.literal('namespace'),
+  name: z.string().min(1),
+  description: z.string().nullish().describe('Accepted, and not shown to the model.'),
+  tools: z
+    .array(z.union([functionTool, otherTool]).register(requestSchemas, { id: 'ResponseInnerTool' }))
+    .max(MOST_TOOLS),
 })
 
 const anyTool = z
-  .union([functionTool, otherTool])
-  .describe('Tools of types other than `function` are skipped.')
+  .union([requests.union('ResponseNamedTool', 'type', [functionTool, namespaceTool]), otherTool])
+  .describe('Tools of types other than `function` and `namespace` are skipped.')
   .register(requestSchemas, { id: 'ResponseAnyTool' })
 
 const tools = z
   .array(anyTool)
   .max(MOST_TOOLS)
   .superRefine((tools, context) => {
-    const functions = tools.flatMap((tool, at) => (isFunction(tool) ? [{ name: tool.name, path: [at, 'name'] }] : []))
+    const functions = functionsOf(tools).map(({ tool: { name }, place }) => ({ name, path: [...place, 'name'] }))
     if (functions.length > MOST_FUNCTIONS) {
       context.addIssue({ code: 'custom', message: `expected at most ${MOST_FUNCTIONS} functions` })
     }
@@ -188,12 +197,48 @@ export function isFunction(tool: ToolBody): tool is FunctionToolBody {
   return tool.type === 'function'
 }
 
+export function isNamespace(tool: ToolBody): tool is NamespaceToolBody {
+  return tool.type === 'namespace'
+}
+
+export interface PlacedFunction {
+  /** The function as the model knows it: its name begins with that of its namespace. */
+  readonly tool: FunctionToolBody
+  /** How the client knows it. */
+  readonly called: { readonly name: string; readonly namespace?: string }
+  /** Its index among the request's tools, with those of a namespace in its place. */
+  readonly index: number
+  /** Its place in the list of tools. */
+  readonly place: (string | number)[]
+}
+
+export function functionsOf(tools: readonly ToolBody[]): PlacedFunction[] {
+  let next = 0
+  const placed = (tool: ToolBody, place: PlacedFunction['place'], within: { namespace?: string }): PlacedFunction[] => {
+    const index = next++
+    if (!isFunction(tool)) return []
+    const called = { name: tool.name, ...within }
+    return [{ tool: { ...tool, name: knownName(called) }, called, index, place }]
+  }
+  return tools.flatMap((tool, at) =>
+    isNamespace(tool)
+      ? tool.tools.flatMap((inner, index) => placed(inner, [at, 'tools', index], { namespace: tool.name }))
+      : placed(tool, [at], {}),
+  )
+}
+
+/** Returns the name by which the model knows a function. */
+export function knownName({ name, namespace }: { name: string; namespace?: string | null | undefined }): string {
+  return namespace ? `${namespace}__${name}` : name
+}
+
 /** Whether the client asks for log-probabilities. */
 export function wantsLogProbs({ include, top_logprobs: top }: ResponseRequestBody): boolean {
   return (include ?? []).includes(LOG_PROBS) || (top ?? 0) > 0
 }
 
 export type FunctionToolBody = z.output<typeof functionTool>
-export type ToolBody = FunctionToolBody | z.output<typeof otherTool>
+type NamespaceToolBody = z.output<typeof namespaceTool>
+export type ToolBody = FunctionToolBody | NamespaceToolBody | z.output<typeof otherTool>
 export type ResponsePromptBody = z.output<typeof responsePrompt>
 export type ResponseRequestBody = z.output<typeof responseRequest>

@@ -40,6 +40,7 @@ const functionCall = responses.object('ResponseFunctionCallItem', {
   status: itemStatus,
   call_id: z.string(),
   name: z.string(),
+  namespace: z.string().optional().describe('Of a function in a namespace.'),
   arguments: z.string(),
 })
 
@@ -66,13 +67,20 @@ const incomplete = responses.object('ResponseIncompleteDetails', {
 })
 
 const json = z.record(z.string(), z.unknown()).register(responseSchemas, { id: 'ResponseJsonObject' })
-const tool = responses.object('ResponseTool', {
+const functionTool = responses.object('ResponseTool', {
   type: z.literal('function'),
   name: z.string(),
   description: z.string().nullable(),
   parameters: json.nullable(),
   strict: z.boolean().nullable(),
 })
+const namespaceTool = responses.object('ResponseNamespace', {
+  type: z.literal('namespace'),
+  name: z.string(),
+  description: z.string().nullable(),
+  tools: z.array(functionTool),
+})
+const tool = responses.union('ResponseListedTool', 'type', [functionTool, namespaceTool])
 // Generators give the name `ResponseToolChoice` to the union that it is part of.
 const namedFunction = responses.object('ResponseChosenFunction', { type: z.literal('function'), name: z.string() })
 
@@ -129,7 +137,7 @@ export const response = responses.object('ModelResponse', {
   temperature: z.number(),
   text,
   tool_choice: z.union([z.enum(['none', 'auto', 'required']), chosen]).describe('As sent.'),
-  tools: z.array(tool).describe('The tools of type `function`; others were skipped.'),
+  tools: z.array(tool).describe('Functions and namespaces; other tools were skipped.'),
   top_logprobs: z.int().min(0),
   top_p: z.number(),
   presence_penalty: z.number(),
