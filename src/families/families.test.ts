@@ -197,10 +197,10 @@ test('no other file of src knows a family by name', async () => {
     const file = join('src', name)
     if (!/[.](ts|mjs)$/.test(file) || ELSEWHERE.test(file)) continue
     files++
-    // Mistral has an API, too. Nor is sapphirerapids, a processor, one of Phi's, nor a table in base64, nor are llama.cpp's names
+    // Mistral has an API, too, and clients of it. Nor is sapphirerapids, a processor, one of Phi's, nor a table in base64, nor are llama.cpp's names
     // of ways to split words. Examples of commands name models of the catalogue.
     const text = (await readFile(file, 'utf8')).replaceAll(
-      /surfaces\/mistral|mistral_paths|mistral[’']s (?:api|shape)|sapphirerapids|qwen3-vl-4b|'chatglm-bpe [\w -]+'|'[\w+/]{100,}=*'/gi,
+      /surfaces\/mistral|mistral_paths|mistral-client|mistral[’']s (?:api|shape)|sapphirerapids|qwen3-vl-4b|'chatglm-bpe [\w -]+'|'[\w+/]{100,}=*'/gi,
       '',
     )
     if (new RegExp(words.join('|'), 'i').test(text)) naming.push(file)

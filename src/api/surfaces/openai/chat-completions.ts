@@ -56,10 +56,10 @@ export function chatCompletions({
         },
       }
       const rated = chat.topLogProbs !== null
-      // Mistral's clients know no `stream_options`, and reject a call in parts and a usage of null.
-      const isMistral = /^mistral-/i.test(call.headers['user-agent'] ?? '')
-      const tellsUsage = !isMistral && body.stream_options?.include_usage === true
-      const writer = new CompletionWriter(heading, { rated, tellsUsage, isMistral, compatibility, metered }, count)
+      // Clients of Mistral's API know no `stream_options`, and reject a call in parts and a usage of null.
+      const callsAreWhole = /^mistral-client/i.test(call.headers['user-agent'] ?? '')
+      const tellsUsage = !callsAreWhole && body.stream_options?.include_usage === true
+      const writer = new CompletionWriter(heading, { rated, tellsUsage, callsAreWhole, compatibility, metered }, count)
       return { events, writer, streamed: body.stream === true }
     },
   }

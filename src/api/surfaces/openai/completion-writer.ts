@@ -29,7 +29,7 @@ export interface CompletionForm {
   /** Whether a stream includes usage: in the finish by the contract, in a later chunk without choices by OpenAI. */
   readonly tellsUsage: boolean
   /** Whether a stream is as Mistral's API sends it: each call in one chunk, and usage in the finish alone. */
-  readonly isMistral: boolean
+  readonly callsAreWhole: boolean
   readonly compatibility: Compatibility
   /** What the engine has counted of the request so far. */
   readonly metered: Pick<MeteredRequest, 'tokens'>
@@ -145,7 +145,7 @@ class ChunkWriter {
   }
 
   of(event: ReplyEvent): string[] {
-    if (!this.#form.isMistral) return [this.#pieceOf(event)]
+    if (!this.#form.callsAreWhole) return [this.#pieceOf(event)]
     if (event.type === 'tool_arguments') {
       this.#call!.function.arguments += event.text
       return []
@@ -164,8 +164,8 @@ class ChunkWriter {
         ? this.#before + JSON.stringify(delta) + this.#after
         : this.#write(delta, { logProbs })
     }
-    const { tellsUsage, compatibility, isMistral } = this.#form
-    const usage = isMistral || (tellsUsage && compatibility === 'contract') ? toUsage(event.usage) : null
+    const { tellsUsage, compatibility, callsAreWhole } = this.#form
+    const usage = callsAreWhole || (tellsUsage && compatibility === 'contract') ? toUsage(event.usage) : null
     return this.#write({}, { logProbs, places: event.places, finish: toReason(event, compatibility), usage })
   }
 
