@@ -560,6 +560,13 @@ test.each<[string, object, string | null, string | null, RegExp]>([
     null,
     /required/,
   ],
+  [
+    'a namespace with a long name',
+    { tools: [{ type: 'namespace', name: 'n'.repeat(257), tools: [...tools, ...tools] }] },
+    'tools[0].name',
+    null,
+    /at most 256 characters/,
+  ],
   ['a namespace without tools', { tools: [{ type: 'namespace', name: 'n' }] }, 'tools[0].tools', null, /required/],
   [
     'two tools of one name in a namespace',

@@ -11,6 +11,8 @@ import { type InputItemBody, inputItem } from './items.ts'
 /** The maximum that one constraint supports, and the same number of skipped tools. */
 const MOST_TOOLS = 512
 const MOST_FUNCTIONS = 256
+/** Each function of a namespace repeats it, so a longer one takes far more time than the body has characters. */
+const LONGEST_NAMESPACE = 256
 
 /** A field for an unsupported feature: only null is accepted. */
 function unsupported(message: string) {
@@ -39,7 +41,7 @@ const otherTool = requests.object('ResponseOtherTool', {
 
 const namespaceTool = requests.object('ResponseNamespaceTool', {
   type: z.literal('namespace'),
-  name: z.string().min(1),
+  name: z.string().min(1).max(LONGEST_NAMESPACE, { abort: true }),
   description: z.string().nullish().describe('Accepted, and not shown to the model.'),
   tools: z
     .array(z.union([functionTool, otherTool]).register(requestSchemas, { id: 'ResponseInnerTool' }))
