@@ -408,6 +408,30 @@ describe('the input', () => {
     expect(promptText(server.engine)).toBe(whole)
   })
 
+  test('functions in namespaces are chosen as OpenAI’s clients name them', async () => {
+    const named = { type: 'namespace', name: 'sky', tools }
+    const open = await startTestServer({ environment: { LOOKOUT_COMPATIBILITY: 'openai' } })
+    const seen = async (tool_choice: object, given: object[] = [...tools, named]) => {
+      open.engine.script = { texts: [CALL] }
+      const answer = await open.post('/v1/responses', { model: MODEL, input: 'Hi', tools: given, tool_choice })
+      if (answer.status !== 200) return (await errorOf(answer)).param
+      return promptText(open.engine).match(/"name": "[^"]+"/g)
+    }
+    for (const name of ['sky.weather', 'sky__weather']) {
+      const chosen = { type: 'function', name }
+      expect(await seen(chosen)).toContain('"name": "sky__weather"')
+      expect(await seen(chosen)).not.toContain('"name": "weather"')
+      const allowed = await seen({ type: 'allowed_tools', mode: 'required', tools: [chosen] })
+      expect(allowed).toContain('"name": "sky__weather"')
+      expect(allowed).not.toContain('"name": "weather"')
+    }
+    expect(await seen({ type: 'function', name: 'undefined.weather' })).toBe('tool_choice')
+    expect(await seen({ type: 'function', name: 'weather' }, [named])).toBe('tool_choice')
+    const alike = { ...tools[0]!, name: 'sky.weather' }
+    expect(await seen({ type: 'function', name: 'sky.weather' }, [named, alike])).toContain('"name": "sky.weather"')
+    await open.close()
+  })
+
   test('parameters of tools are shown as they are written', async () => {
     const f =
       '{"type": "function", "name": "f", "parameters": {"type": "object", "properties": {"2": {}, "1": {"const": 1.0}}}}'

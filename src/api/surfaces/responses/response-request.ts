@@ -63,7 +63,10 @@ function toolsOf(body: ResponsePromptBody): PlacedFunction[] {
   const functions = functionsOf(body.tools ?? [])
   const { tool_choice: choice } = body
   if (typeof choice !== 'object' || choice?.type !== 'allowed_tools') return functions
-  const names = choice.tools.map(({ type, name }) => (type === 'function' ? (name ?? '') : null))
+  const known = knownNames(functions)
+  const names = choice.tools.map(({ type, name }) => {
+    return type === 'function' ? (known.get(name ?? '') ?? name ?? '') : null
+  })
   const allowed = allowedOf(functions, names, ['tool_choice', 'tools'])
   if (allowed.length === 0 && functions.length > 0) {
     throw invalidRequest('tool_choice allows no function that is in tools', ['tool_choice', 'tools'])
@@ -71,9 +74,20 @@ function toolsOf(body: ResponsePromptBody): PlacedFunction[] {
   return allowed
 }
 
-function choiceOf({ tool_choice: choice }: ResponsePromptBody): ChatRequest['toolUse']['choice'] {
+function choiceOf({ tools, tool_choice: choice }: ResponsePromptBody): ChatRequest['toolUse']['choice'] {
   if (typeof choice !== 'object' || choice === null) return choice ?? 'auto'
-  return choice.type === 'function' ? { name: choice.name } : choice.mode
+  if (choice.type !== 'function') return choice.mode
+  return { name: knownNames(functionsOf(tools ?? [])).get(choice.name) ?? choice.name }
+}
+
+/** Names by which the model knows functions. OpenAI's clients choose those in namespaces as `namespace.function`. */
+function knownNames(functions: readonly PlacedFunction[]): ReadonlyMap<string, string> {
+  const names = new Map(functions.map(({ tool }) => [tool.name, tool.name]))
+  for (const { tool, called } of functions) {
+    const name = `${called.namespace}.${called.name}`
+    if (called.namespace !== undefined && !names.has(name)) names.set(name, tool.name)
+  }
+  return names
 }
 
 function structureOf({ text }: ResponsePromptBody, compatibility: Compatibility): Structure | null {
