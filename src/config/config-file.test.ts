@@ -96,12 +96,13 @@ test.each([
   ],
   ['cache_dir: cache', /^lookout\.config\.yaml:1: cache_dir: expected an absolute path$/],
   ['database_url: mysql://a', /^lookout\.config\.yaml:1: database_url: expected an address that begins with postgres:/],
-  ...['https://a.org/path', 'app://obsidian.md/', 'app:', 'App://a', 'example.org', 'null'].map(
-    (origin): [string, RegExp] => [
-      `cors_origins: ['${origin}']`,
-      /^lookout\.config\.yaml:1: cors_origins: expected comma-separated origins/,
-    ],
-  ),
+  ...[
+    ...['https://a.org/path', 'app://obsidian.md/', 'app:', 'App://a', 'example.org', 'null'],
+    ...['chrome-extension://*', 'https://*.a.org'],
+  ].map((origin): [string, RegExp] => [
+    `cors_origins: ['${origin}']`,
+    /^lookout\.config\.yaml:1: cors_origins: expected comma-separated origins/,
+  ]),
 ])('names the line at fault: %j', (text, message) => {
   expect(() => read(text)).toThrow(ConfigError)
   expect(() => read(text)).toThrow(message)

@@ -233,9 +233,12 @@ export const SETTINGS: readonly Setting[] = Object.entries(settingsSchema.shape)
   }
 })
 
-/** Pages of desktop programs and browser extensions have origins in schemes of their own, which URLs do not tell. */
+/**
+ * Pages of desktop programs and browser extensions have origins in schemes of their own, which URLs do not tell. A `*` for a
+ * part of an origin, as Ollama takes it, would never match.
+ */
 function isOrigin(text: string): boolean {
-  if (!URL.canParse(text)) return false
+  if (!URL.canParse(text) || text.includes('*')) return false
   const { origin } = new URL(text)
   return origin === text || (origin === 'null' && /^[a-z][a-z\d+.-]*:\/\/[^\s/?#]*$/.test(text))
 }
