@@ -213,6 +213,18 @@ test.each(['a pattern', 'a shell’s pattern'])('goes on with %s that its own ou
   await rm(place('own'), { recursive: true })
 })
 
+test('goes on with a shell’s pattern that its own folder of labels fits', async () => {
+  server.engine.script = CAT
+  await mkdir(place('own'))
+  for (const number of [0, 1]) {
+    await writeFile(place(`own/${number}.png`), await readFile(place(`album/${number}.png`)))
+    const words = (await readdir(place('own'))).map((name) => place(`own/${name}`))
+    expect(await run(...words, '--detect', 'cat', '-o', place('own/set/'))).toMatchObject({ code: 0 })
+  }
+  expect((await readdir(place('own/set/labels'))).sort()).toEqual(['0.txt', '1.txt'])
+  await rm(place('own'), { recursive: true })
+})
+
 test('goes on behind a picture that the server fails at, and ends when it fails at all of them', async () => {
   let asked = 0
   const broken = internalError(new Error('broken'))

@@ -240,20 +240,26 @@ async function readOutput({ output, format: wanted, against }: Options, task: Ta
  * @param output left out, as a pattern may stand for what the same command has written before.
  */
 async function collect(words: readonly string[], output: string): Promise<readonly Input[]> {
+  const isOwn = (name: string) => resolve(name) === resolve(output)
   const files: string[] = []
   for (const word of words) {
     const entry = await stat(word).catch(() => null)
-    if (entry?.isDirectory()) files.push(...(await picturesIn(word)))
-    else if (entry !== null) files.push(word)
+    if (entry?.isDirectory()) {
+      const pictures = picturesIn(word).catch((error) => {
+        if (!isOwn(word)) throw error
+        return []
+      })
+      files.push(...(await pictures))
+    } else if (entry !== null) files.push(word)
     else {
       const found = /[*?[{]/.test(word) ? await matching(word) : []
       if (found.length === 0) throw noFile(word)
       files.push(...found.sort(new Intl.Collator('en', { numeric: true }).compare))
     }
   }
-  const own = files.find((file) => resolve(file) === resolve(output))
+  const own = files.find(isOwn)
   const isPicture = own !== undefined && (await openPicture(own).catch(() => null)) !== null
-  const pictures = new Set(isPicture ? files : files.filter((file) => file !== own))
+  const pictures = new Set(isPicture ? files : files.filter((file) => !isOwn(file)))
   if (pictures.size === 0)
     throw new ConfigError('expected pictures, as in: lookout batch photos/ --detect cat -o labels.json')
   return Promise.all(
