@@ -410,6 +410,20 @@ describe('in the shape of Mistral’s clients', () => {
     },
   )
 
+  test('a stream of several replies has the usage of all in its last chunk', async () => {
+    server.engine.script = { texts: ['Well.', ' Yes.'] }
+    const body = { model, messages: [{ role: 'user', content: 'Hi' }], n: 2 }
+    const { usage } = await jsonOf<OpenAI.ChatCompletion>(await server.post(paths.chat, body))
+    const streamed = await server.post(
+      paths.chat,
+      { ...body, stream: true },
+      { 'user-agent': 'mistral-client-python/3.7.0' },
+    )
+    const chunks = await chunksOf(streamed)
+    expect(chunks.filter((chunk) => 'usage' in chunk)).toEqual([chunks.at(-1)])
+    expect(chunks.at(-1)!.usage!.completion_tokens).toBe(usage!.completion_tokens)
+  })
+
   test('thoughts in parts are thoughts, those of a system message its text, and citations are left out', async () => {
     const cited = { type: 'reference', reference_ids: [1, 'b'] }
     const thinking = {

@@ -59,8 +59,8 @@ export class CompletionWriter implements ReplyWriter<ReplyEvent | ChoiceEvent> {
 
   write(numbered: ReplyEvent | ChoiceEvent, stream: Frames): string | null {
     const { choice, event }: ChoiceEvent = 'choice' in numbered ? numbered : { choice: 0, event: numbered }
-    const chunks = this.#chunks[choice]!.of(event)
     const reason = event.type === 'finish' ? this.#ended(event) : null
+    const chunks = this.#chunks[choice]!.of(event, reason === null ? null : totalUsage(this.#finishes))
     if (reason !== null) this.#last = chunks.pop()!
     for (const chunk of chunks) stream.send(chunk)
     return reason
@@ -144,18 +144,19 @@ class ChunkWriter {
     return this.#write({ role: 'assistant', content: '' })
   }
 
-  of(event: ReplyEvent): string[] {
-    if (!this.#form.callsAreWhole) return [this.#pieceOf(event)]
+  /** @param total the usage of all replies, with the finish of the last one. */
+  of(event: ReplyEvent, total: Usage | null): string[] {
+    if (!this.#form.callsAreWhole) return [this.#pieceOf(event, total)]
     if (event.type === 'tool_arguments') {
       this.#call!.function.arguments += event.text
       return []
     }
     const whole = this.#call === null ? [] : [this.#write({ tool_calls: [this.#call] })]
     this.#call = event.type === 'tool_call' ? toCallDelta(event) : null
-    return this.#call === null ? [...whole, this.#pieceOf(event)] : whole
+    return this.#call === null ? [...whole, this.#pieceOf(event, total)] : whole
   }
 
-  #pieceOf(event: ReplyEvent): string {
+  #pieceOf(event: ReplyEvent, total: Usage | null): string {
     const { logProbs } = event
     if (event.type !== 'finish') {
       const delta = toDelta(event)
@@ -165,7 +166,8 @@ class ChunkWriter {
         : this.#write(delta, { logProbs })
     }
     const { tellsUsage, compatibility, callsAreWhole } = this.#form
-    const usage = callsAreWhole || (tellsUsage && compatibility === 'contract') ? toUsage(event.usage) : null
+    const isTold = callsAreWhole || (tellsUsage && compatibility === 'contract')
+    const usage = total !== null && isTold ? toUsage(total) : null
     return this.#write({}, { logProbs, places: event.places, finish: toReason(event, compatibility), usage })
   }
 
