@@ -24,6 +24,7 @@ const weather = {
 const clock = { type: 'function', function: { name: 'clock' } }
 const named = (name: string) => ({ type: 'function', function: { name } })
 const jsonObject = { response_format: { type: 'json_object' } }
+const nested = (levels: number): object => (levels === 0 ? {} : { type: 'array', items: nested(levels - 1) })
 
 let server: TestServer
 const post = (fields: object) =>
@@ -106,13 +107,37 @@ describe('with any words of the engine', () => {
     server.engine.script = { texts: ['{"n": "2"}'] }
     const broken = await withSchema(schema)
     expect([broken.status, (await errorOf(broken)).code]).toEqual([500, 'output_validation_failed'])
-    let deep: unknown = {}
-    for (let level = 0; level < 200; level++) deep = { type: 'array', items: deep }
-    expect(await errorOf(await withSchema(deep))).toMatchObject({
+    expect(await errorOf(await withSchema(nested(200)))).toMatchObject({
       code: 'invalid_response_format',
       param: expect.stringMatching(new RegExp(`^response_format\\.${field}\\b`)),
       message: expect.not.stringContaining('json_schema'),
     })
+  })
+
+  const answer = { type: 'object', properties: { n: { type: 'integer' } }, required: ['n'] }
+  test.each([
+    [{ json: answer }, { type: 'json_schema', schema: answer }, '{"n": 2}'],
+    [{ json_object: true }, { type: 'json_schema', schema: { type: 'object' } }, '{"a": 1}'],
+    [{ regex: '[a-z]{3}', choice: null }, { type: 'regex', pattern: '[a-z]{3}' }, 'abc'],
+    [{ choice: ['a+b', '(c)'] }, { type: 'regex', pattern: '(?:a\\+b|\\(c\\))' }, 'a+b'],
+  ])('structured_outputs, as vLLM’s servers have it: %j is kept', async (structured_outputs, kept, text) => {
+    server.engine.script = { texts: [text] }
+    const { choices } = await replyOf(await post({ structured_outputs, tools: [] }))
+    expect(choices[0]!.message.content).toBe(text)
+    expect(constraint()).toMatchObject(kept)
+  })
+
+  test.each([
+    ['structured_outputs.regex', { structured_outputs: { regex: '\ud800' } }],
+    ['structured_outputs.choice', { structured_outputs: { choice: ['a'] }, tools: [weather] }],
+    ['structured_outputs.json', { structured_outputs: { json: nested(200) } }],
+    ['structured_outputs', { structured_outputs: { json: answer, regex: 'a' } }],
+    ['structured_outputs', { structured_outputs: {} }],
+    ['structured_outputs', { structured_outputs: { regex: 'a' }, regex: 'a' }],
+    ['structured_outputs', { structured_outputs: { regex: 'a' }, ...jsonObject }],
+  ])('errors name %s', async (param, fields) => {
+    const response = await post({ tools: [], ...fields })
+    expect([response.status, (await errorOf(response)).param]).toEqual([400, param])
   })
 
   test('a pattern together with tools is rejected, and so are tools for a model without them', async () => {
@@ -268,6 +293,9 @@ describe('fields of OpenAI that the contract does not have', () => {
     ['verbosity', 'low'],
     ['metadata', { key: 1 }],
     ['stream_options', { include_usage: true }],
+    ['structured_outputs', { grammar: 'root ::= "a"' }],
+    ['guided_json', { type: 'object' }],
+    ['ebnf', 'root ::= "a"'],
   ])('%s: what cannot be kept is rejected by name: %j', async (name, value) => {
     const response = await plain({ [name]: value })
     expect(response.status).toBe(400)

@@ -142,6 +142,45 @@ describe('a whole response', () => {
     },
   )
 
+  test.each(['auto', 'concise', 'detailed'])(
+    'has its reasoning as a summary where one is asked for (%s), on which a response goes on',
+    async (summary) => {
+      server.engine.script = { texts: ['It is a greeting.', '\n</think>\n\n', CALL] }
+      const { id, output } = await respond({ reasoning: { effort: 'low', summary }, tools })
+      const thought = { type: 'reasoning', content: [], summary: [{ type: 'summary_text', text: 'It is a greeting.' }] }
+      expect(output).toMatchObject([thought, { type: 'function_call' }])
+      expect(output[0]).not.toHaveProperty('encrypted_content')
+      const { call_id } = output[1] as OpenAI.Responses.ResponseFunctionToolCall
+      const result = { type: 'function_call_output', call_id, output: 'Sun' }
+      await respond({ previous_response_id: id, input: [result], tools })
+      expect(promptText(server.engine)).toContain('It is a greeting.')
+    },
+  )
+
+  test('has encrypted_content where it is asked for, which brings a thought back by itself', async () => {
+    server.engine.script = { texts: ['A greeting in Zürich.', '\n</think>\n\n', CALL] }
+    const fields = { store: false, include: ['reasoning.encrypted_content'], tools }
+    const { output } = await respond({ ...fields, reasoning: { effort: 'low' } })
+    const [{ encrypted_content, ...thought }, call] = output as [
+      OpenAI.Responses.ResponseReasoningItem,
+      OpenAI.Responses.ResponseFunctionToolCall,
+    ]
+    expect(thought).toMatchObject({ type: 'reasoning', content: [{ text: 'A greeting in Zürich.' }] })
+    const result = { type: 'function_call_output', call_id: call.call_id, output: 'Sun' }
+    const turn = (content: unknown) => [
+      { role: 'user', content: 'Hi' },
+      { type: 'reasoning', id: thought.id, summary: [], encrypted_content: content },
+      call,
+      result,
+    ]
+    await respond({ ...fields, input: turn(encrypted_content) })
+    expect(promptText(server.engine)).toContain('A greeting in Zürich.')
+    for (const unreadable of ['gAAAAABm', 'thought:%%%', null]) {
+      await respond({ ...fields, input: turn(unreadable) })
+      expect(promptText(server.engine)).not.toContain('Zürich')
+    }
+  })
+
   test('has log-probabilities where they are asked for', async () => {
     server.engine.script = { texts: ['Two', ' lamps'] }
     const two = { token: 'Two', logprob: Math.log(1 / 3), bytes: [84, 119, 111] }
@@ -204,6 +243,24 @@ describe('a stream', () => {
     const { response } = events.at(-1) as OpenAI.Responses.ResponseCompletedEvent
     expect(response).toMatchObject({ status: 'completed', usage: { output_tokens: 5 } })
     expect(response.output.map(({ id }) => id)).toEqual(items)
+  })
+
+  test('tells of a summary as OpenAI does', async () => {
+    server.engine.script = { texts: ['A greeting', '.', '\n</think>\n\n', 'Hi.'] }
+    const events = await eventsOf(await post({ stream: true, reasoning: { effort: 'low', summary: 'auto' } }))
+    const at = { output_index: 0, item_id: expect.stringMatching(/^rs_/), summary_index: 0 }
+    const summary = { type: 'summary_text', text: 'A greeting.' }
+    expect(events.slice(2, 10)).toMatchObject([
+      { type: 'response.output_item.added', item: { type: 'reasoning', summary: [], content: [] } },
+      { type: 'response.reasoning_summary_part.added', ...at, part: { type: 'summary_text', text: '' } },
+      { type: 'response.reasoning_summary_text.delta', ...at, delta: 'A greeting' },
+      { type: 'response.reasoning_summary_text.delta', ...at, delta: '.' },
+      { type: 'response.reasoning_summary_text.done', ...at, text: 'A greeting.' },
+      { type: 'response.reasoning_summary_part.done', ...at, part: summary },
+      { type: 'response.output_item.done', item: { type: 'reasoning', summary: [summary], status: 'completed' } },
+      { type: 'response.output_item.added', item: { type: 'message' } },
+    ])
+    expect(events.some(({ type }) => type.startsWith('response.reasoning_text'))).toBe(false)
   })
 
   test('has the same items as the whole response', async () => {

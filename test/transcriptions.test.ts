@@ -76,6 +76,7 @@ describe('OpenAI’s client gets', () => {
     const verbose = { task: 'transcribe', duration: 2, text: 'Mary had a lamb.' }
     const reply = await client.audio.transcriptions.create({ ...asks, file: await file() })
     expect(reply).toMatchObject({ ...verbose, language: 'und' })
+    expect(reply.usage).toMatchObject({ type: 'duration', seconds: 2, output_tokens: expect.any(Number) })
     const again = await client.audio.transcriptions.create({ ...asks, file: await file(), language: 'de' })
     expect(again).toMatchObject({ ...verbose, language: 'de' })
   })

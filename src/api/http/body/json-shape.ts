@@ -41,6 +41,7 @@ const NAMED_LEVELS = new Map<unknown, number>([
   ['context', 3],
   ['tools', 4],
   ['response_format', 3],
+  ['structured_outputs', 2],
   ['prompts', 2],
 ])
 

@@ -73,6 +73,7 @@ function toolsOf({ tools, tool_choice: choice }: ChatRequestBody): PlacedTool[] 
 }
 
 const CHOICE = ['tool_choice']
+const SCHEMA = ['response_format', 'json_schema', 'schema']
 
 /**
  * Returns the functions with the names that a request allows.
@@ -100,7 +101,10 @@ function choiceOf({ tool_choice: choice }: ChatRequestBody): ChatRequest['toolUs
 }
 
 /** @param tools the index in the request of each tool that the model may call. */
-function paramNames({ response_format: format, messages }: ChatRequestBody, tools: readonly number[]): Names {
+function paramNames(
+  { response_format: format, structured_outputs: outputs, messages }: ChatRequestBody,
+  tools: readonly number[],
+): Names {
   return (path) => {
     const [list, index, key, at, ...rest] = path
     if (list === 'tools' && typeof index === 'number') return [list, tools[index]!, ...path.slice(2)]
@@ -110,14 +114,17 @@ function paramNames({ response_format: format, messages }: ChatRequestBody, tool
       // The client's own name of a part, whose media may have become another.
       if (typeof part === 'object' && 'image_url' in part) return [list, index!, key, at, 'image_url', ...rest.slice(1)]
     }
+    if (outputs) {
+      const field = (kind: string) => ['structured_outputs', kind]
+      return namesOf([
+        [SCHEMA, field('json')],
+        [['response_format'], field((outputs.json ?? null) === null ? 'json_object' : 'json')],
+        [['regex'], field(outputs.choice ? 'choice' : 'regex')],
+      ])(path)
+    }
     if (format?.type !== 'json_object') return path
     const field = (format.schema ?? null) === null ? 'value' : 'schema'
-    return namesOf([
-      [
-        ['response_format', 'json_schema', 'schema'],
-        ['response_format', field],
-      ],
-    ])(path)
+    return namesOf([[SCHEMA, ['response_format', field]]])(path)
   }
 }
 
@@ -126,14 +133,26 @@ export function structureOfObject(schema: unknown): Structure {
   return (schema ?? null) === null ? { type: 'json_object' } : { type: 'json_schema', schema }
 }
 
-function structureOf({ regex, response_format: format }: ChatRequestBody): Structure | null {
-  if (typeof regex === 'string') {
-    if (!format) return { type: 'regex', pattern: regex }
-    throw invalidRequest('regex cannot be combined with response_format', 'regex', {
+function structureOf(body: ChatRequestBody): Structure | null {
+  const { regex, response_format: format, structured_outputs: outputs } = body
+  const controls = Object.entries({ structured_outputs: outputs, regex, response_format: format })
+  const [first, second] = controls.flatMap(([name, value]) => ((value ?? null) === null ? [] : [name]))
+  if (first !== undefined && second !== undefined) {
+    throw invalidRequest(`${first} cannot be combined with ${second}`, first, {
       code: 'conflicting_structured_output_controls',
     })
   }
+  if (outputs) {
+    const pattern = outputs.choice ? `(?:${outputs.choice.map(literal).join('|')})` : outputs.regex
+    return typeof pattern === 'string' ? { type: 'regex', pattern } : structureOfObject(outputs.json)
+  }
+  if (typeof regex === 'string') return { type: 'regex', pattern: regex }
   if (format?.type === 'json_object') return structureOfObject(format.schema ?? format.value)
   // Without a schema, the reply is any JSON.
   return format?.type === 'json_schema' ? { type: 'json_schema', schema: format.json_schema.schema ?? {} } : null
+}
+
+/** The pattern that matches a text alone. */
+function literal(text: string): string {
+  return text.replace(/[\\^$.*+?()[\]{}|/]/g, '\\$&')
 }

@@ -17,6 +17,7 @@ import {
   type TranscriptionBody,
   type TranscriptionEventBody,
   type TranscriptionFields,
+  type TranscriptionUsageBody,
   transcriptionFields,
   type VerboseTranscriptionBody,
 } from './wire/transcription.ts'
@@ -188,7 +189,9 @@ class TranscriptWriter implements ReplyWriter<ReplyEvent> {
   body(): TranscriptionBody | Buffer {
     const { isText, model, language, verbose } = this.#form
     if (isText) return Buffer.from(`${this.#text}\n`)
-    return { text: this.#text, usage: this.#usage, model, language, ...verbose }
+    // OpenAI's strict clients take no other type with `verbose_json`.
+    const usage = verbose ? { ...this.#usage, type: 'duration' as const, seconds: verbose.duration } : this.#usage
+    return { text: this.#text, usage, model, language, ...verbose }
   }
 
   #take(text: string): void {
@@ -200,7 +203,7 @@ class TranscriptWriter implements ReplyWriter<ReplyEvent> {
     this.#hasBegun = at !== -1 || this.#text.length > ROOM_BEFORE_MARK
   }
 
-  get #usage(): TranscriptionBody['usage'] {
+  get #usage(): TranscriptionUsageBody {
     const { promptTokens, completionTokens, audioTokens } = this.#finish!.usage
     const audio = audioTokens ?? 0
     return {

@@ -36,6 +36,18 @@ interface Turn {
   readonly addCall: ((call: ToolCall, place: Path) => void) | null
 }
 
+const THOUGHT = 'thought:'
+
+/** The `encrypted_content` of a thought, which clients send back where they keep nothing else of it. It hides nothing. */
+export function writtenThought(text: string): string {
+  return THOUGHT + Buffer.from(text).toString('base64url')
+}
+
+/** Reads it; that of another server is empty. */
+function readThought(written: string): string {
+  return written.startsWith(THOUGHT) ? Buffer.from(written.slice(THOUGHT.length), 'base64url').toString() : ''
+}
+
 /**
  * Converts items to messages. Consecutive assistant items form one turn, as long as they are in the order thought, text,
  * calls.
@@ -52,7 +64,7 @@ function addItem(turns: Turn[], placed: PlacedItem, files: FileParts): void {
   if (item.type === 'reasoning') {
     const thought = (item.content ?? []).map(({ text }) => text).join('\n')
     const summary = (item.summary ?? []).map(({ text }) => text).join('\n')
-    const reasoning_content = thought === '' ? summary : thought
+    const reasoning_content = thought || summary || readThought(item.encrypted_content ?? '')
     if (reasoning_content !== '') turns.push(assistantTurn({ reasoning_content }, placed))
   } else if (item.type === 'function_call') {
     if (!turns.at(-1)?.addCall) turns.push(assistantTurn({}, placed))

@@ -3,6 +3,7 @@ import { AnnotationScanner } from '../../../grounding/annotation-scanner.ts'
 import { itemId } from '../../../responses/response-id.ts'
 import { toLogProbs } from '../openai/log-probs.ts'
 import { toAnnotations } from './annotations.ts'
+import { writtenThought } from './input-messages.ts'
 import type { OutputItemBody, ResponseEventBody, TokenLogProbBody } from './wire/response.ts'
 import type { PlacedFunction } from './wire/response-request.ts'
 
@@ -10,12 +11,16 @@ type Message = Extract<OutputItemBody, { type: 'message' }>
 type Reasoning = Extract<OutputItemBody, { type: 'reasoning' }>
 type Call = Extract<OutputItemBody, { type: 'function_call' }>
 
-interface ItemOptions {
+export interface ItemOptions {
   /** The id of the response. */
   readonly id: string
   /** Whether the texts may hold annotations. */
   readonly annotated: boolean
   readonly functions: readonly PlacedFunction[]
+  /** Whether thoughts are summaries, in place of content. */
+  readonly summarised: boolean
+  /** Whether thoughts have `encrypted_content`. */
+  readonly encrypted: boolean
 }
 
 /** Converts the events of a reply to the items of a response and their events. */
@@ -44,8 +49,14 @@ export class ResponseItems {
       }
       case 'reasoning': {
         const item = this.#reasoning(events)
-        item.content[0]!.text += event.text
-        events.push({ type: 'response.reasoning_text.delta', ...this.#part(item), delta: event.text })
+        const [summary] = item.summary
+        if (summary) {
+          summary.text += event.text
+          events.push({ type: 'response.reasoning_summary_text.delta', ...this.#summary(item), delta: event.text })
+        } else {
+          item.content[0]!.text += event.text
+          events.push({ type: 'response.reasoning_text.delta', ...this.#part(item), delta: event.text })
+        }
         return events
       }
       case 'tool_call':
@@ -122,7 +133,12 @@ export class ResponseItems {
   #reasoning(events: ResponseEventBody[]): Reasoning {
     if (this.#open?.type === 'reasoning') return this.#open
     const item: Reasoning = { id: this.#id('rs'), type: 'reasoning', summary: [], content: [], status: 'in_progress' }
-    return this.#beginPart(item, { type: 'reasoning_text', text: '' }, events)
+    if (!this.#options.summarised) return this.#beginPart(item, { type: 'reasoning_text', text: '' }, events)
+    this.#begin(item, events)
+    const part = { type: 'summary_text' as const, text: '' }
+    events.push({ type: 'response.reasoning_summary_part.added', ...this.#summary(item), part: { ...part } })
+    item.summary.push(part)
+    return item
   }
 
   #beginPart<Item extends Message | Reasoning>(
@@ -156,9 +172,16 @@ export class ResponseItems {
       events.push({ type: 'response.output_text.done', ...this.#part(item), text, logprobs })
       events.push({ type: 'response.content_part.done', ...this.#part(item), part: item.content[0]! })
     } else if (item.type === 'reasoning') {
-      const { text } = item.content[0]!
-      events.push({ type: 'response.reasoning_text.done', ...this.#part(item), text })
-      events.push({ type: 'response.content_part.done', ...this.#part(item), part: item.content[0]! })
+      const [[summary], [content]] = [item.summary, item.content]
+      const { text } = (summary ?? content)!
+      if (this.#options.encrypted) item.encrypted_content = writtenThought(text)
+      if (summary) {
+        events.push({ type: 'response.reasoning_summary_text.done', ...this.#summary(item), text })
+        events.push({ type: 'response.reasoning_summary_part.done', ...this.#summary(item), part: summary })
+      } else {
+        events.push({ type: 'response.reasoning_text.done', ...this.#part(item), text })
+        events.push({ type: 'response.content_part.done', ...this.#part(item), part: content! })
+      }
     } else {
       const { name, arguments: values } = item
       events.push({ type: 'response.function_call_arguments.done', ...this.#at(item), name, arguments: values })
@@ -172,6 +195,10 @@ export class ResponseItems {
 
   #at(item: OutputItemBody) {
     return { item_id: item.id, output_index: this.#items.indexOf(item) }
+  }
+
+  #summary(item: Reasoning) {
+    return { ...this.#at(item), summary_index: 0 }
   }
 
   #part(item: Message | Reasoning) {

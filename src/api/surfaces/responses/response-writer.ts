@@ -3,15 +3,11 @@ import type { ApiError } from '../../../lib/errors/errors.ts'
 import type { MeteredRequest } from '../../http/record/metering.ts'
 import type { Frames, ReplyWriter } from '../serve-chat.ts'
 import { endedResponse, failedResponse } from './response-body.ts'
-import { ResponseItems } from './response-items.ts'
+import { type ItemOptions, ResponseItems } from './response-items.ts'
 import type { ResponseBody, ResponseEventBody } from './wire/response.ts'
-import type { PlacedFunction } from './wire/response-request.ts'
 
-interface ResponseContext {
+interface ResponseContext extends Omit<ItemOptions, 'id'> {
   readonly begun: ResponseBody
-  /** Whether the texts may hold annotations. */
-  readonly annotated: boolean
-  readonly functions: readonly PlacedFunction[]
   readonly metered: MeteredRequest
   /** Stores the response; null to store nothing. */
   readonly store: ((ended: ResponseBody) => Promise<void>) | null

@@ -15,7 +15,13 @@ import { type SourceOptions, sourceOf } from './response-source.ts'
 import { ResponseWriter } from './response-writer.ts'
 import { addStoredResponses } from './stored-responses.ts'
 import type { ResponseBody } from './wire/response.ts'
-import { functionsOf, type ResponseRequestBody, responseBody, responsePromptBody } from './wire/response-request.ts'
+import {
+  functionsOf,
+  type ResponseRequestBody,
+  responseBody,
+  responsePromptBody,
+  wantsEncrypted,
+} from './wire/response-request.ts'
 
 export interface ResponsesApiOptions extends ChatCompletionsOptions, SourceOptions {}
 
@@ -74,6 +80,8 @@ export function responses(options: ResponsesApiOptions): ChatSurface<ReadBody<Re
         // Whether the model's replies may contain annotations.
         annotated: caller.model.served.outputFormats.length > 0,
         functions: functionsOf(body.tools ?? []),
+        summarised: (body.reasoning?.summary ?? null) !== null,
+        encrypted: wantsEncrypted(body),
         metered,
         store: store ? (ended) => stored.keep(principal, toStored(ended)) : null,
       })

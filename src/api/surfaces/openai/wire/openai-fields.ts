@@ -1,5 +1,5 @@
 import { z } from 'zod'
-import { clientMap } from '../../../http/wire/client-json.ts'
+import { clientMap, jsonSchema } from '../../../http/wire/client-json.ts'
 
 /** OpenAI sets no limit. Here, every token of the reply is searched for each of them. */
 const LONGEST_STOP = 500
@@ -38,6 +38,27 @@ export function pairs() {
   })
 }
 
+const MOST_OPTIONS = 1000
+
+/** A structure as vLLM's servers take it. */
+const structuredOutputs = z
+  .object({
+    json: jsonSchema.optional(),
+    regex: z.string().min(1).nullish(),
+    choice: z.array(z.string().min(1)).min(1).max(MOST_OPTIONS).nullish(),
+    json_object: only(true),
+    grammar: refused(),
+    structural_tag: refused(),
+  })
+  .refine(
+    ({ json, regex, choice, json_object }) =>
+      [json, regex, choice, json_object].filter((kind) => (kind ?? null) !== null).length === 1,
+    "expected one of 'json', 'regex', 'choice' and 'json_object'",
+  )
+
+/** A constraint under a name of another server, without which the reply would be anything. */
+const constraint = refused('it is not supported; use structured_outputs')
+
 /** Fields of OpenAI's chat completions that the contract does not have. */
 export const openAiFields = {
   stop: stopSequences(4),
@@ -57,6 +78,12 @@ export const openAiFields = {
   moderation: refused(),
   prediction: refused(),
   web_search_options: refused(),
+  structured_outputs: structuredOutputs.nullish(),
+  guided_json: constraint,
+  guided_regex: constraint,
+  guided_choice: constraint,
+  guided_grammar: constraint,
+  ebnf: constraint,
 }
 
 export const openAiStreamOptions = z.object({

@@ -48,8 +48,7 @@ export const transcriptionRequest = z
   })
   .register(requestSchemas, { id: 'TranscriptionRequest' })
 
-const usage = responses.object('TranscriptionUsage', {
-  type: z.literal('tokens'),
+const counts = {
   input_tokens: z.int().min(0),
   input_token_details: responses.object('TranscriptionInputTokens', {
     text_tokens: z.int().min(0),
@@ -59,18 +58,27 @@ const usage = responses.object('TranscriptionUsage', {
   prompt_tokens: z.int().min(0).describe('The same as `input_tokens`, in Mistral’s shape.'),
   completion_tokens: z.int().min(0).describe('The same as `output_tokens`, in Mistral’s shape.'),
   total_tokens: z.int().min(0),
+}
+const usage = responses.object('TranscriptionUsage', { type: z.literal('tokens'), ...counts })
+const duration = z.number().min(0).describe('Seconds of the recording.')
+const verboseUsage = responses.object('VerboseTranscriptionUsage', {
+  type: z.literal('duration'),
+  seconds: duration,
+  ...counts,
 })
 
 const transcription = responses.object('Transcription', {
   text: z.string(),
-  usage,
+  usage: responses
+    .union('AnyTranscriptionUsage', 'type', [usage, verboseUsage])
+    .describe('`duration` with `verbose_json`.'),
   model: z.string(),
   language: z
     .string()
     .nullable()
     .describe('That of the request; if it names none, null, or `und` with `verbose_json`.'),
   task: z.enum(['transcribe', 'translate']).optional().describe('Present with `verbose_json`, as is the next one.'),
-  duration: z.number().min(0).optional().describe('Seconds of the recording.'),
+  duration: duration.optional(),
 })
 const delta = responses.object('TranscriptionDelta', { type: z.literal('transcript.text.delta'), delta: z.string() })
 const done = responses.object('TranscriptionDone', { type: z.literal('transcript.text.done'), text: z.string(), usage })
@@ -78,5 +86,6 @@ const event = responses.union('TranscriptionEvent', 'type', [delta, done])
 
 export type TranscriptionFields = z.output<typeof transcriptionFields>
 export type VerboseTranscriptionBody = Required<Pick<TranscriptionBody, 'task' | 'language' | 'duration'>>
+export type TranscriptionUsageBody = z.output<typeof usage>
 export type TranscriptionBody = z.output<typeof transcription>
 export type TranscriptionEventBody = z.output<typeof event>

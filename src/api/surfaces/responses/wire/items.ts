@@ -87,6 +87,7 @@ const reasoning = requests.object('ResponseReasoning', {
   ...item,
   summary: z.array(summary).max(MOST_PARTS).nullish(),
   content: z.array(thought).max(MOST_PARTS).nullish(),
+  encrypted_content: z.string().nullish().describe('Read where the thought is in no other field.'),
 })
 
 const reference = requests.object('ResponseItemReference', { type: z.literal('item_reference'), id: z.string().min(1) })

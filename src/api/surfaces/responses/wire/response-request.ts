@@ -101,16 +101,20 @@ const text = requests.object('ResponseTextOptions', {
 
 const reasoning = requests.object('ResponseReasoningOptions', {
   effort: anyEffort.nullish(),
-  summary: z.enum(['auto', 'concise', 'detailed']).nullish().describe('Accepted and ignored: there are no summaries.'),
+  summary: z
+    .enum(['auto', 'concise', 'detailed'])
+    .nullish()
+    .describe('Any value puts the thought, as it is, into `summary` in place of `content`.'),
 })
 
 const LOG_PROBS = 'message.output_text.logprobs'
+const ENCRYPTED = 'reasoning.encrypted_content'
 /** Other values concern skipped tools, or fields that a response always has. */
 const include = z
   .array(
     z.enum([
       LOG_PROBS,
-      'reasoning.encrypted_content',
+      ENCRYPTED,
       'message.input_image.image_url',
       'file_search_call.results',
       'web_search_call.results',
@@ -237,6 +241,11 @@ export function knownName({ name, namespace }: { name: string; namespace?: strin
 /** Whether the client asks for log-probabilities. */
 export function wantsLogProbs({ include, top_logprobs: top }: ResponseRequestBody): boolean {
   return (include ?? []).includes(LOG_PROBS) || (top ?? 0) > 0
+}
+
+/** Whether thoughts have `encrypted_content`. */
+export function wantsEncrypted({ include }: ResponseRequestBody): boolean {
+  return (include ?? []).includes(ENCRYPTED)
 }
 
 export type FunctionToolBody = z.output<typeof functionTool>

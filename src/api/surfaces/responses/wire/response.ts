@@ -29,8 +29,9 @@ const summaryText = responses.object('ResponseSummaryContent', { type: z.literal
 const reasoning = responses.object('ResponseReasoningItem', {
   id: z.string(),
   type: z.literal('reasoning'),
-  summary: z.array(summaryText).describe('Always empty.'),
-  content: z.array(reasoningText),
+  summary: z.array(summaryText).describe('The thought, if `reasoning.summary` asks for one.'),
+  content: z.array(reasoningText).describe('The thought otherwise.'),
+  encrypted_content: z.string().optional().describe('The thought for clients that keep no other; not encrypted.'),
   status: itemStatus,
 })
 
@@ -193,6 +194,18 @@ const annotationAdded = z.object({
 })
 const thoughtDelta = z.object({ type: z.literal('response.reasoning_text.delta'), ...part, delta: z.string() })
 const thoughtDone = z.object({ type: z.literal('response.reasoning_text.done'), ...part, text: z.string() })
+const summary = { ...at, summary_index: z.int().min(0) }
+const summaryEvent = z.object({
+  type: z.enum(['response.reasoning_summary_part.added', 'response.reasoning_summary_part.done']),
+  ...summary,
+  part: summaryText,
+})
+const summaryDelta = z.object({
+  type: z.literal('response.reasoning_summary_text.delta'),
+  ...summary,
+  delta: z.string(),
+})
+const summaryDone = z.object({ type: z.literal('response.reasoning_summary_text.done'), ...summary, text: z.string() })
 const callDelta = z.object({ type: z.literal('response.function_call_arguments.delta'), ...at, delta: z.string() })
 const callDone = z.object({
   type: z.literal('response.function_call_arguments.done'),
@@ -213,6 +226,9 @@ const events = {
   ResponseAnnotationAdded: annotationAdded,
   ResponseReasoningDelta: thoughtDelta,
   ResponseReasoningDone: thoughtDone,
+  ResponseSummaryEvent: summaryEvent,
+  ResponseSummaryDelta: summaryDelta,
+  ResponseSummaryDone: summaryDone,
   ResponseArgumentsDelta: callDelta,
   ResponseArgumentsDone: callDone,
   ResponseErrorEvent: failure,
