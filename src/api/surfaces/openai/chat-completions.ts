@@ -26,7 +26,8 @@ export function addChatCompletions(app: FastifyInstance, options: ChatCompletion
       [URL]: (call) => serveChat(call, options, surface),
       [`${URL}/input_tokens`]: async (call) => {
         const { read, caller, signal } = await admitUnmetered(call, options, surface)
-        return toInputTokens(await options.conversations.measureChat(toChatRequest(read), caller, signal))
+        const chat = toChatRequest(read, options.compatibility)
+        return toInputTokens(await options.conversations.measureChat(chat, caller, signal))
       },
     },
   })
@@ -40,7 +41,7 @@ export function chatCompletions({
     ...bodiesOf('chat', compatibility === 'openai' ? openAiChatBody : chatBody),
     async start({ read, call, metered, caller, signal }) {
       const { value: body } = read
-      const chat = toChatRequest(read)
+      const chat = toChatRequest(read, compatibility)
       const count = chat.choices ?? 1
       // Most requests ask for one reply, whose events need no numbers.
       const events = await (count === 1

@@ -1,3 +1,4 @@
+import type { Compatibility } from '../../../config/compatibility.ts'
 import type { ChatRequest, Structure } from '../../../conversation/request/chat-request.ts'
 import type { ContentPart, MediaUrl, Message } from '../../../conversation/request/message.ts'
 import type { Tool } from '../../../conversation/request/tool.ts'
@@ -9,11 +10,14 @@ import { toReplyOptions } from './reply-options.ts'
 import type { ChatRequestBody } from './wire/chat-request.ts'
 
 /** @throws ApiError for fields that exclude each other. */
-export function toChatRequest({ value: body, rawParameters }: ReadBody<ChatRequestBody>): ChatRequest {
+export function toChatRequest(
+  { value: body, rawParameters }: ReadBody<ChatRequestBody>,
+  compatibility: Compatibility,
+): ChatRequest {
   const tools = toolsOf(body)
   return {
     ...toReplyOptions(body),
-    messages: body.messages.map(withOwnParts),
+    messages: compatibility === 'openai' ? body.messages.map(withOwnParts) : body.messages,
     tools: toTools(tools, rawParameters),
     toolUse: { choice: choiceOf(body), parallel: body.parallel_tool_calls ?? true },
     structure: structureOf(body),
