@@ -61,6 +61,20 @@ function makeExact(context: Context, vocabulary: number, end: number): void {
     remove(sequence, from)
     cells.set(sequence, new Map([...cellsOf(sequence)].filter(([position]) => position < from)))
   }
+  const states = new WeakMap<Uint8Array, ReadonlyMap<number, number>>()
+  const save = context.saveSequence.bind(context)
+  context.saveSequence = (sequence) => {
+    const state = save(sequence)
+    states.set(state, new Map(cellsOf(sequence)))
+    return state
+  }
+  const restore = context.restoreSequence.bind(context)
+  context.restoreSequence = (sequence, state) => {
+    restore(sequence, state)
+    const saved = states.get(state)
+    if (saved === undefined) throw new Error('This state was not saved here.')
+    cells.set(sequence, new Map(saved))
+  }
 }
 
 function fill(logits: Float32Array, seen: readonly number[], vocabulary: number, end: number): void {
