@@ -89,7 +89,8 @@ const ROOMS = {
     ...BASICS,
   ],
   'api/surfaces/openai': [
-    ...['api/surfaces/*', 'api/http', ...CONVERSATION, 'inference/catalog', 'inference/contract', 'media', ...BASICS],
+    ...['api/surfaces/*', 'api/http', ...CONVERSATION, 'inference/catalog', 'inference/contract'],
+    ...['grounding', 'media', ...BASICS],
   ],
   // What a surface is, and what serves all of them.
   'api/surfaces/*': ['api/http', ...CONVERSATION, 'inference/catalog', ...BASICS],

@@ -119,7 +119,7 @@ describe('with any words of the engine', () => {
     [{ json: answer }, { type: 'json_schema', schema: answer }, '{"n": 2}'],
     [{ json_object: true }, { type: 'json_schema', schema: { type: 'object' } }, '{"a": 1}'],
     [{ regex: '[a-z]{3}', choice: null }, { type: 'regex', pattern: '[a-z]{3}' }, 'abc'],
-    [{ choice: ['a+b', '(c)'] }, { type: 'regex', pattern: '(?:a\\+b|\\(c\\))' }, 'a+b'],
+    [{ choice: ['a+b', '(c\n)'] }, { type: 'regex', pattern: '(?:a\\+b|\\(c\\n\\))' }, 'a+b'],
   ])('structured_outputs, as vLLM’s servers have it: %j is kept', async (structured_outputs, kept, text) => {
     server.engine.script = { texts: [text] }
     const { choices } = await replyOf(await post({ structured_outputs, tools: [] }))

@@ -245,7 +245,7 @@ describe('a stream', () => {
     expect(response.output.map(({ id }) => id)).toEqual(items)
   })
 
-  test('tells of a summary as OpenAI does', async () => {
+  test('streams a summary with the events of OpenAI’s API', async () => {
     server.engine.script = { texts: ['A greeting', '.', '\n</think>\n\n', 'Hi.'] }
     const events = await eventsOf(await post({ stream: true, reasoning: { effort: 'low', summary: 'auto' } }))
     const at = { output_index: 0, item_id: expect.stringMatching(/^rs_/), summary_index: 0 }

@@ -2,8 +2,10 @@ import type { Compatibility } from '../../../config/compatibility.ts'
 import type { ChatRequest, Structure } from '../../../conversation/request/chat-request.ts'
 import type { ContentPart, MediaUrl, Message } from '../../../conversation/request/message.ts'
 import type { Tool } from '../../../conversation/request/tool.ts'
+import { escapePattern } from '../../../grounding/dialect.ts'
 import { invalidRequest, say } from '../../../lib/errors/errors.ts'
 import { type Names, namesOf, type Path } from '../../../lib/errors/param.ts'
+
 import { HEAD_BYTES, kindOfType, type MediaType, mediaType } from '../../../media/media-type.ts'
 import type { ReadBody } from '../../http/body/body-reader.ts'
 import { toReplyOptions } from './reply-options.ts'
@@ -147,16 +149,11 @@ function structureOf(body: ChatRequestBody): Structure | null {
     })
   }
   if (outputs) {
-    const pattern = outputs.choice ? `(?:${outputs.choice.map(literal).join('|')})` : outputs.regex
+    const pattern = outputs.choice ? `(?:${outputs.choice.map(escapePattern).join('|')})` : outputs.regex
     return typeof pattern === 'string' ? { type: 'regex', pattern } : structureOfObject(outputs.json)
   }
   if (typeof regex === 'string') return { type: 'regex', pattern: regex }
   if (format?.type === 'json_object') return structureOfObject(format.schema ?? format.value)
   // Without a schema, the reply is any JSON.
   return format?.type === 'json_schema' ? { type: 'json_schema', schema: format.json_schema.schema ?? {} } : null
-}
-
-/** The pattern that matches a text alone. */
-function literal(text: string): string {
-  return text.replace(/[\\^$.*+?()[\]{}|/]/g, '\\$&')
 }

@@ -52,9 +52,7 @@ export const embeddingRequest = requests.strictObject('EmbeddingRequest', {
   continue_final_message: z
     .boolean()
     .nullish()
-    .describe(
-      'True where the last message is an empty reply, as vLLM has it. The prompt is that of the model all the same.',
-    ),
+    .describe('From vLLM’s API: true if the last message is an empty reply. It does not change the prompt.'),
   add_special_tokens: z.boolean().nullish().describe('Accepted and ignored.'),
   encoding_format: z
     .enum(['float', 'base64'])
