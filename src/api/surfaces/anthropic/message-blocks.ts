@@ -20,7 +20,7 @@ export class MessageBlocks {
   take(piece: ReplyPiece): BlockEventBody[] {
     switch (piece.type) {
       case 'text': {
-        const events = this.#within('text', { type: 'text', text: '', citations: null })
+        const events = this.#within('text', { type: 'text', text: '' })
         return [...events, this.#delta({ type: 'text_delta', text: piece.text })]
       }
       case 'reasoning': {

@@ -3,7 +3,7 @@ import { responseSchemas, responses } from '../../../http/wire/components.ts'
 
 const tokens = z.int().min(0)
 
-const text = responses.object('MessageText', { type: z.literal('text'), text: z.string(), citations: z.null() })
+const text = responses.object('MessageText', { type: z.literal('text'), text: z.string() })
 const thinking = responses.object('MessageThinking', {
   type: z.literal('thinking'),
   thinking: z.string(),
