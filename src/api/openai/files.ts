@@ -1,5 +1,6 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import type { Compatibility } from '../../config/compatibility.ts'
+import { JSON_LINES } from '../../files/content-type.ts'
 import { isFileId } from '../../files/file-id.ts'
 import { type FileQuery, type Files, PURPOSES, type Purpose, type StoredFile } from '../../files/files.ts'
 import { type ApiError, invalidRequest } from '../../lib/errors/errors.ts'
@@ -196,8 +197,11 @@ async function content(request: FastifyRequest, reply: FastifyReply, { files, sh
   const { organisation } = principalOf(request)
   const file = await foundFile(request, files)
   const signal = requestSignal(closedSignal(reply), shutdown)
+  // OpenAI's clients, which ask for this type, promise bytes. The one for Ruby parses what is called JSON Lines.
+  const isParsed = request.headers.accept === 'application/binary' && file.contentType === JSON_LINES
   const bytes = await sendContent(request, reply, {
     ...file,
+    ...(isParsed && { contentType: 'application/octet-stream' }),
     read: (range) => files.read(organisation, file.id, range, signal),
   })
   if (bytes === null) throw noSuchFile(file.id)
