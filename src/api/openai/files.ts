@@ -60,8 +60,8 @@ interface FileShape {
   readonly convention?: Convention
   /** The purpose of a file that is uploaded without one; null where that is an error. */
   readonly usualPurpose: Purpose | null
-  /** The query parameter with the id of the last file of the page before. */
-  readonly after: string
+  /** The query parameters with the id of the last file of the page before. */
+  readonly after: readonly [string, ...string[]]
   /** Whether pages may also be numbered, by the query parameters `page`, from 0, and `page_size`. */
   readonly hasNumbers: boolean
   /** Query parameters that would select other files than are listed. */
@@ -77,7 +77,7 @@ const FILTERS = ['sample_type', 'source', 'search', 'mimetypes']
 function openaiShape(compatibility: Compatibility): FileShape {
   return {
     usualPurpose: null,
-    after: 'after',
+    after: ['after'],
     ...(compatibility === 'openai'
       ? { hasNumbers: true, unsupported: FILTERS }
       : { hasNumbers: false, unsupported: [] }),
@@ -90,10 +90,14 @@ function openaiShape(compatibility: Compatibility): FileShape {
 const ANTHROPIC_SHAPE: FileShape = {
   convention: 'anthropic',
   usualPurpose: 'user_data',
-  after: 'page',
+  after: ['page', 'after_id'],
   hasNumbers: false,
-  unsupported: ['ids', 'ids[]', 'scope_id'],
-  page: (data, hasMore) => ({ data, next_page: hasMore ? data.at(-1)!.id : null }),
+  unsupported: ['ids', 'ids[]', 'scope_id', 'before_id'],
+  // Newer clients ask for the next page by `next_page`, others by `last_id`. With a `first_id`, some would ask for the page before.
+  page: (data, hasMore) => {
+    const last = data.at(-1)?.id ?? null
+    return { data, has_more: hasMore, first_id: null, last_id: last, next_page: hasMore ? last : null }
+  },
   file: ({ id, bytes, createdAt, filename, contentType }) => ({
     type: 'file',
     id,
@@ -165,7 +169,8 @@ async function list(request: FastifyRequest, files: Files, shape: FileShape): Pr
   return shape.page(page.files.map(shape.file), page.hasMore)
 }
 
-function readQuery(query: unknown, { after: afterName, hasNumbers }: FileShape): FileQuery {
+function readQuery(query: unknown, { after: names, hasNumbers }: FileShape): FileQuery {
+  const afterName = names.find((name) => name in (query as object)) ?? names[0]
   const { [afterName]: after, order, purpose } = query as Record<string, unknown>
   if (after !== undefined && !(typeof after === 'string' && isFileId(after))) {
     throw invalidRequest(`Invalid '${afterName}': expected the id of a file`, afterName)
