@@ -135,7 +135,13 @@ describe('a file', () => {
     expect(kept).toMatchObject({ type: 'file', filename: 'shapes.png', mime_type: 'image/png', size_bytes: png.length })
     expect(Math.abs(Date.parse(kept.created_at) - Date.now())).toBeLessThan(60_000)
     expect(await files.retrieveMetadata(kept.id)).toEqual(kept)
-    const other = await files.upload({ file: await anthropicFile(png, 'b.png', { type: 'image/png' }) })
+    // The client for Ruby sends no length.
+    const form = new FormData()
+    form.set('file', new Blob([png]), 'b.png')
+    const { body, headers } = new Response(form)
+    const type = { 'content-type': headers.get('content-type')!, 'anthropic-version': '2023-06-01' }
+    const chunked = { method: 'POST', body, duplex: 'half', headers: type } as RequestInit
+    const other = await jsonOf<{ id: string }>(await call('/v1/files', chunked))
     const listed = []
     for await (const file of files.list({ limit: 1 })) listed.push(file.id)
     expect(listed).toEqual([other.id, kept.id])

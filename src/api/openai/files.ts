@@ -60,6 +60,8 @@ interface FileShape {
   readonly convention?: Convention
   /** The purpose of a file that is uploaded without one; null where that is an error. */
   readonly usualPurpose: Purpose | null
+  /** Whether an upload may come without its length. */
+  readonly mayBeChunked: boolean
   /** The query parameters with the id of the last file of the page before. */
   readonly after: readonly [string, ...string[]]
   /** Whether pages may also be numbered, by the query parameters `page`, from 0, and `page_size`. */
@@ -77,6 +79,7 @@ const FILTERS = ['sample_type', 'source', 'search', 'mimetypes']
 function openaiShape(compatibility: Compatibility): FileShape {
   return {
     usualPurpose: null,
+    mayBeChunked: compatibility === 'openai',
     after: ['after'],
     ...(compatibility === 'openai'
       ? { hasNumbers: true, unsupported: FILTERS }
@@ -90,6 +93,7 @@ function openaiShape(compatibility: Compatibility): FileShape {
 const ANTHROPIC_SHAPE: FileShape = {
   convention: 'anthropic',
   usualPurpose: 'user_data',
+  mayBeChunked: true,
   after: ['page', 'after_id'],
   hasNumbers: false,
   unsupported: ['ids', 'ids[]', 'scope_id', 'before_id'],
@@ -144,9 +148,9 @@ function addShaped(scope: FastifyInstance, options: FilesApiOptions, shape: File
 }
 
 async function upload(request: FastifyRequest, options: FilesApiOptions, shape: FileShape): Promise<object> {
-  const { files, shutdown, compatibility } = options
+  const { files, shutdown } = options
   const principal = principalOf(request)
-  await files.checkQuota(principal, leastFileBytes(declaredLength(request.raw, compatibility)))
+  await files.checkQuota(principal, leastFileBytes(declaredLength(request.raw, shape.mayBeChunked)))
   try {
     const { draft, file } = await receiveUpload(request.raw, files, { usual: shape.usualPurpose, shutdown })
     try {
