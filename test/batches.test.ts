@@ -77,6 +77,9 @@ describe('a batch', () => {
     })
     const file = await client.openai.files.retrieve(ended.output_file_id!)
     expect(file).toMatchObject({ purpose: 'batch_output', filename: `${ended.id}_output.jsonl` })
+    // OpenAI's client for Ruby would parse lines of another type.
+    const { headers } = await client.openai.files.content(file.id)
+    expect(headers.get('content-type')).toBe('application/octet-stream')
     const outputs = await client.openai.files.list({ purpose: 'batch_output' })
     expect(outputs.data.map(({ id }) => id)).toContain(file.id)
   })

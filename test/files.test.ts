@@ -129,15 +129,28 @@ describe('a file', () => {
   })
 
   test('is uploaded, listed and deleted with Anthropic’s client, which says no purpose', async () => {
-    const { files } = new Anthropic({ baseURL: server.url, apiKey: key, maxRetries: 0 }).beta
+    const client = new Anthropic({ baseURL: server.url, apiKey: key, maxRetries: 0 })
+    const { files } = client.beta
     const kept = await files.upload({ file: await anthropicFile(png, 'shapes.png', { type: 'image/png' }) })
     expect(kept).toMatchObject({ type: 'file', filename: 'shapes.png', mime_type: 'image/png', size_bytes: png.length })
     expect(Math.abs(Date.parse(kept.created_at) - Date.now())).toBeLessThan(60_000)
     expect(await files.retrieveMetadata(kept.id)).toEqual(kept)
-    const other = await files.upload({ file: await anthropicFile(png, 'b.png', { type: 'image/png' }) })
+    // The client for Ruby sends no length.
+    const form = new FormData()
+    form.set('file', new Blob([png]), 'b.png')
+    const { body, headers } = new Response(form)
+    const type = { 'content-type': headers.get('content-type')!, 'anthropic-version': '2023-06-01' }
+    const chunked = { method: 'POST', body, duplex: 'half', headers: type } as RequestInit
+    const other = await jsonOf<{ id: string }>(await call('/v1/files', chunked))
     const listed = []
     for await (const file of files.list({ limit: 1 })) listed.push(file.id)
     expect(listed).toEqual([other.id, kept.id])
+    // The clients in other languages page as all other lists of Anthropic's API do.
+    const page = (query: object) => client.get('/v1/files', { query })
+    const last = { has_more: true, first_id: null, last_id: other.id }
+    expect(await page({ limit: 1 })).toMatchObject(last)
+    expect(await page({ limit: 1, after_id: other.id })).toMatchObject({ data: [kept], has_more: false })
+    await expect(page({ before_id: kept.id })).rejects.toMatchObject({ status: 400 })
     await expect(files.list({ ids: [kept.id] })).rejects.toMatchObject({ status: 400, type: 'invalid_request_error' })
     const expiring = { file: await anthropicFile(png, 'c.png', { type: 'image/png' }), expires_in_seconds: 3600 }
     await expect(files.upload(expiring)).rejects.toThrow(/expires_in_seconds is not supported/)

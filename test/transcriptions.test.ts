@@ -113,6 +113,12 @@ describe('OpenAI’s client gets', () => {
       { type: 'transcript.text.done', text: 'Mary had a lamb.', usage: expect.objectContaining({ type: 'tokens' }) },
     ])
   })
+
+  test('the same from forms of PHP, where true is 1 and false is nothing', async () => {
+    expect((await jsonOf(await post({ stream: '', diarize: '' }))).text).toBe('Mary had a lamb.')
+    expect((await post({ stream: '1' })).headers.get('content-type')).toContain('text/event-stream')
+    expect((await post({ diarize: '1' })).status).toBe(400)
+  })
 })
 
 test('the model is told the language and the context', async () => {

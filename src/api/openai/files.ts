@@ -1,5 +1,6 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import type { Compatibility } from '../../config/compatibility.ts'
+import { JSON_LINES } from '../../files/content-type.ts'
 import { isFileId } from '../../files/file-id.ts'
 import { type FileQuery, type Files, PURPOSES, type Purpose, type StoredFile } from '../../files/files.ts'
 import { type ApiError, invalidRequest } from '../../lib/errors/errors.ts'
@@ -59,8 +60,10 @@ interface FileShape {
   readonly convention?: Convention
   /** The purpose of a file that is uploaded without one; null where that is an error. */
   readonly usualPurpose: Purpose | null
-  /** The query parameter with the id of the last file of the page before. */
-  readonly after: string
+  /** Whether an upload may come without its length. */
+  readonly mayBeChunked: boolean
+  /** The query parameters with the id of the last file of the page before. */
+  readonly after: readonly [string, ...string[]]
   /** Whether pages may also be numbered, by the query parameters `page`, from 0, and `page_size`. */
   readonly hasNumbers: boolean
   /** Query parameters that would select other files than are listed. */
@@ -76,7 +79,8 @@ const FILTERS = ['sample_type', 'source', 'search', 'mimetypes']
 function openaiShape(compatibility: Compatibility): FileShape {
   return {
     usualPurpose: null,
-    after: 'after',
+    mayBeChunked: compatibility === 'openai',
+    after: ['after'],
     ...(compatibility === 'openai'
       ? { hasNumbers: true, unsupported: FILTERS }
       : { hasNumbers: false, unsupported: [] }),
@@ -89,10 +93,15 @@ function openaiShape(compatibility: Compatibility): FileShape {
 const ANTHROPIC_SHAPE: FileShape = {
   convention: 'anthropic',
   usualPurpose: 'user_data',
-  after: 'page',
+  mayBeChunked: true,
+  after: ['page', 'after_id'],
   hasNumbers: false,
-  unsupported: ['ids', 'ids[]', 'scope_id'],
-  page: (data, hasMore) => ({ data, next_page: hasMore ? data.at(-1)!.id : null }),
+  unsupported: ['ids', 'ids[]', 'scope_id', 'before_id'],
+  // Newer clients ask for the next page by `next_page`, others by `last_id`. With a `first_id`, some would ask for the page before.
+  page: (data, hasMore) => {
+    const last = data.at(-1)?.id ?? null
+    return { data, has_more: hasMore, first_id: null, last_id: last, next_page: hasMore ? last : null }
+  },
   file: ({ id, bytes, createdAt, filename, contentType }) => ({
     type: 'file',
     id,
@@ -139,9 +148,9 @@ function addShaped(scope: FastifyInstance, options: FilesApiOptions, shape: File
 }
 
 async function upload(request: FastifyRequest, options: FilesApiOptions, shape: FileShape): Promise<object> {
-  const { files, shutdown, compatibility } = options
+  const { files, shutdown } = options
   const principal = principalOf(request)
-  await files.checkQuota(principal, leastFileBytes(declaredLength(request.raw, compatibility)))
+  await files.checkQuota(principal, leastFileBytes(declaredLength(request.raw, shape.mayBeChunked)))
   try {
     const { draft, file } = await receiveUpload(request.raw, files, { usual: shape.usualPurpose, shutdown })
     try {
@@ -164,7 +173,8 @@ async function list(request: FastifyRequest, files: Files, shape: FileShape): Pr
   return shape.page(page.files.map(shape.file), page.hasMore)
 }
 
-function readQuery(query: unknown, { after: afterName, hasNumbers }: FileShape): FileQuery {
+function readQuery(query: unknown, { after: names, hasNumbers }: FileShape): FileQuery {
+  const afterName = names.find((name) => name in (query as object)) ?? names[0]
   const { [afterName]: after, order, purpose } = query as Record<string, unknown>
   if (after !== undefined && !(typeof after === 'string' && isFileId(after))) {
     throw invalidRequest(`Invalid '${afterName}': expected the id of a file`, afterName)
@@ -196,8 +206,11 @@ async function content(request: FastifyRequest, reply: FastifyReply, { files, sh
   const { organisation } = principalOf(request)
   const file = await foundFile(request, files)
   const signal = requestSignal(closedSignal(reply), shutdown)
+  // OpenAI's clients, which ask for this type, promise bytes. The one for Ruby parses what is called JSON Lines.
+  const isParsed = request.headers.accept === 'application/binary' && file.contentType === JSON_LINES
   const bytes = await sendContent(request, reply, {
     ...file,
+    ...(isParsed && { contentType: 'application/octet-stream' }),
     read: (range) => files.read(organisation, file.id, range, signal),
   })
   if (bytes === null) throw noSuchFile(file.id)

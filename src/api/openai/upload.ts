@@ -3,7 +3,6 @@ import { basename } from 'node:path/posix'
 import type { Readable } from 'node:stream'
 import { finished } from 'node:stream/promises'
 import { Busboy } from '@fastify/busboy'
-import type { Compatibility } from '../../config/compatibility.ts'
 import { contentTypeOf, isDeclaredMedia, JSON_LINES } from '../../files/content-type.ts'
 import {
   type Files,
@@ -41,11 +40,11 @@ export interface ReceivedUpload {
  * Returns the declared length of an upload in bytes: 0 for a chunked upload, which is counted as it arrives.
  * @throws ApiError 411 when the contract requires a length and there is none, 413 when it is too large.
  */
-export function declaredLength(request: IncomingMessage, compatibility: Compatibility): number {
+export function declaredLength(request: IncomingMessage, mayBeChunked: boolean): number {
   const { 'content-length': length, 'transfer-encoding': encoding } = request.headers
   if (length === undefined) {
-    // OpenAI's Node client cannot know the length of a stream.
-    if (compatibility === 'openai' && encoding !== undefined) return 0
+    // The clients for Node cannot know the length of a stream, and those for Ruby never say one.
+    if (mayBeChunked && encoding !== undefined) return 0
     throw invalidRequest('The Content-Length header is required for uploads', null, { status: 411 })
   }
   // The applicable limit is known only when the file begins.

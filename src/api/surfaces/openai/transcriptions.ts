@@ -91,14 +91,18 @@ function speech(task: SpeechTask, { conversations }: Serving): ChatSurface<Asked
   }
 }
 
+/** How clients write flags: those in PHP write true as 1, and false as nothing. */
+const FLAGS: Readonly<Record<string, boolean>> = { true: true, 1: true, false: false, 0: false, '': false }
+
 /** The fields of a form as JSON would have them. */
 function typed(fields: Readonly<Record<string, string>>): Record<string, unknown> {
-  const { temperature, stream } = fields
-  const flags: Readonly<Record<string, boolean>> = { true: true, false: false }
+  const { temperature } = fields
+  const flag = (text = 'false') => FLAGS[text.toLowerCase()] ?? text
   return {
     ...fields,
     ...(temperature !== undefined && temperature.trim() !== '' && { temperature: Number(temperature) }),
-    ...(stream !== undefined && { stream: flags[stream.toLowerCase()] ?? stream }),
+    stream: flag(fields.stream),
+    diarize: flag(fields.diarize),
   }
 }
 

@@ -25,7 +25,7 @@ export const transcriptionFields = z.object({
   stream: z.boolean().optional(),
   file_url: z.string().min(1).optional().describe('In place of the file, in Mistral’s shape: its URL or a data URL.'),
   file_id: z.string().min(1).optional().describe('In place of the file, in Mistral’s shape: the id of an upload.'),
-  diarize: z.literal('false', 'only false is supported: no model here tells speakers apart').optional(),
+  diarize: z.literal(false, 'only false is supported: no model here tells speakers apart').optional(),
   'include[]': z.undefined('not supported').optional(),
   'timestamp_granularities[]': untimed,
   timestamp_granularities: untimed,
