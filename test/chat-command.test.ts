@@ -504,6 +504,15 @@ describe.skipIf(TERMINAL === null)('on a terminal', () => {
     expect(JSON.parse(await shown('chat', 'Hi there', '--json'))).toMatchObject({ reply: 'Hello there.' })
   })
 
+  test('a reply cannot command it; a file gets the reply as it is', async () => {
+    const reply = 'a\tb\u001b]52;c;cm0gLXJmIH4=\u0007\u009b2J\nc'
+    server.engine.script = { texts: [reply] }
+    expect(await shown('chat', 'service-mk1.5', 'Hi there')).toContain(
+      'a\tb\ufffd]52;c;cm0gLXJmIH4=\ufffd\ufffd2J\nc\n',
+    )
+    expect((await chat(['Hi there'])).stdout).toBe(`${reply}\n`)
+  })
+
   test('another model says nothing', async () => {
     await new ModelStore(server.directory).put('other')
     expect(await shown('chat', 'other', 'Hi there')).toBe('Hello there.\n')

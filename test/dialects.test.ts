@@ -109,6 +109,16 @@ describe('every family serves the same contract', () => {
       expect(work.prefix[0]).toMatchObject({ trusted: true, text: expect.stringContaining(instruction) })
   })
 
+  test.each(REPLIES)('%s, a %s that breaks off with many blanks is prose at once', async (dialect, format, native) => {
+    const server = await speaking(dialect)
+    const broken = Array.from(native, (_, end) => `${native.slice(0, end)}${' '.repeat(40)}?`)
+    server.engine.script = { texts: broken }
+    const reply = await jsonOf<{ choices: { message: { content: string } }[] }>(
+      await server.post('/v1/chat/completions', about({ vision_config: { annotation_format: format } })),
+    )
+    expect(reply.choices[0]!.message.content.split('?')).toHaveLength(broken.length + 1)
+  })
+
   /** The texts that a model is shown, apart for each picture that it is asked about. */
   const textsShown = async (server: TestServer, earlier: readonly object[], format: string | null) => {
     server.engine.script = { texts: ['It is here.'] }

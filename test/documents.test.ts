@@ -127,6 +127,8 @@ describe('a file part of a chat', () => {
       ['all', "expected pages such as '1-3,5'"],
       ['0', "expected pages such as '1-3,5'"],
       ['1,3-2', "expected pages such as '1-3,5'"],
+      // It may be read in many ways, which others would wait for.
+      [`${'1- ,'.repeat(32)}x`, "expected pages such as '1-3,5'"],
     ] as const) {
       const error = await errorOf(await ask(file({ file_data: dataUrl(threePages), pages })))
       expect(error.param).toBe('messages[0].content[0].file.pages')

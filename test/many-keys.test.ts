@@ -1,4 +1,7 @@
-import { afterAll, beforeAll, expect, inject, test } from 'vitest'
+import { once } from 'node:events'
+import { connect } from 'node:net'
+import { afterAll, beforeAll, expect, inject, onTestFinished, test, vi } from 'vitest'
+import { ByteBudget } from '../src/api/http/body/byte-budget.ts'
 import { TestAccounts } from './support/accounts.ts'
 import { startTestServer, type TestServer } from './support/server.ts'
 
@@ -50,4 +53,35 @@ test('with 100 keys in 10 organisations, each organisation gets exactly its limi
   await Promise.all(Array.from({ length: 64 }, client))
   expect(allowed).toEqual(organisations.map(() => LIMIT))
   expect(refused).toEqual(organisations.map((_, organisation) => requests(organisation) - LIMIT))
+})
+
+test('bodies of one organisation that do not arrive do not hold up those of others', async () => {
+  // Room for three bodies of unknown length.
+  const small = await startTestServer({ environment: { LOOKOUT_BODY_MEMORY: '64' } })
+  onTestFinished(() => small.close())
+  const acquire = vi.spyOn(ByteBudget.prototype, 'acquire')
+  const [slow, other] = [await accounts.organisation(), await accounts.organisation()]
+  const head = (key: string) =>
+    ['POST /v1/chat/completions HTTP/1.1', 'Host: x', `Authorization: Bearer ${key}`, 'Transfer-Encoding: chunked']
+      .concat('Content-Type: application/json', '', '1', '{', '')
+      .join('\r\n')
+  const sockets = await Promise.all(
+    Array.from({ length: 4 }, async () => {
+      const socket = connect(Number(new URL(small.url).port), '127.0.0.1')
+      onTestFinished(() => void socket.destroy())
+      await once(socket, 'connect')
+      socket.write(head(slow.key))
+      return socket
+    }),
+  )
+  const ask = (key: string, signal: AbortSignal) =>
+    fetch(`${small.url}/v1/chat/completions`, {
+      ...{ method: 'POST', signal },
+      headers: { authorization: `Bearer ${key}`, 'content-type': 'application/json' },
+      body: `${JSON.stringify({ model: 'service-mk1.5', messages: [{ role: 'user', content: 'Hi' }] })}${' '.repeat(200_000)}`,
+    })
+  await expect.poll(() => acquire.mock.calls.length).toBe(sockets.length)
+  for (let i = 0; i < 3; i++) expect((await ask(other.key, AbortSignal.timeout(30_000))).status).toBe(200)
+  for (const socket of sockets) socket.destroy()
+  expect((await ask(slow.key, AbortSignal.timeout(30_000))).status).toBe(200)
 })

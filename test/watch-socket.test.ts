@@ -3,13 +3,13 @@ import { request } from 'node:http'
 import { connect } from 'node:net'
 import fc from 'fast-check'
 import sharp from 'sharp'
-import { afterAll, beforeAll, beforeEach, describe, expect, onTestFinished, test } from 'vitest'
+import { afterAll, beforeAll, beforeEach, describe, expect, onTestFinished, test, vi } from 'vitest'
 import { Accounts } from '../src/accounts/accounts.ts'
 import type { ReadQuestion } from '../src/inference/contract/work.ts'
 import { Database } from '../src/storage/database.ts'
 import * as tables from '../src/storage/schema.ts'
 import { startTestServer, type TestServer } from './support/server.ts'
-import { LAMP, newKey, WatchClient } from './support/watch-client.ts'
+import { eventsOf, LAMP, newKey, WatchClient } from './support/watch-client.ts'
 import { refusalOf, WatchSocket } from './support/watch-socket.ts'
 
 let server: TestServer
@@ -254,6 +254,27 @@ describe('a message that cannot be used', () => {
     send(socket)
     expect((await closed)[0]).toBe(code)
   })
+})
+
+test('many who follow a watch read its events in turn: others need the database too', async () => {
+  const { id, client } = await newWatch()
+  const followers = await Promise.all(Array.from({ length: 100 }, () => client.ask('GET', `/${id}/stream?after=0`)))
+  const { use } = Database.prototype
+  let [now, most] = [0, 0]
+  vi.spyOn(Database.prototype, 'use').mockImplementation(async function (this: Database, work) {
+    most = Math.max(most, ++now)
+    try {
+      return await Reflect.apply(use, this, [work])
+    } finally {
+      now--
+    }
+  } as typeof use)
+  answer(0.9)
+  await client.look(id, dark)
+  const told = await Promise.all(followers.map((follower) => eventsOf(follower, 1)))
+  expect(told).toEqual(followers.map(() => [expect.objectContaining({ type: 'watch.event.started' })]))
+  // Those who follow, what runs watches, and what knows the owners of keys.
+  expect(most).toBeLessThan(15)
 })
 
 describe('a client', () => {

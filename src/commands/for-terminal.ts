@@ -1,4 +1,7 @@
-/** A message that may quote a stranger's file, without what a terminal would obey: all control characters but line breaks. */
+/**
+ * What may quote a stranger's file or a model, without what a terminal would obey: all control characters but tabs and line
+ * breaks.
+ */
 export function forTerminal(message: string): string {
-  return message.replace(/[^\P{Cc}\n]/gu, '\ufffd')
+  return message.replace(/(?!\r\n)[^\P{Cc}\t\n]/gu, '\ufffd')
 }

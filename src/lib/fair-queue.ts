@@ -22,6 +22,11 @@ export class FairQueue<T extends Queued> {
     return first?.[0]
   }
 
+  /** The next item of each organisation, in their turns. */
+  get heads(): readonly T[] {
+    return [...this.#queues.values()].map(([first]) => first!)
+  }
+
   /** All items, grouped by organisation. */
   get items(): readonly T[] {
     return [...this.#queues.values()].flat()
@@ -53,11 +58,11 @@ export class FairQueue<T extends Queued> {
     return true
   }
 
-  /** Ends the current organisation's turn: it moves to the end. */
-  rotate(): void {
-    const [first] = this.#queues
-    if (first === undefined) return
-    this.#queues.delete(first[0])
-    this.#queues.set(...first)
+  /** Ends an organisation's turn, the current one's by default: it moves to the end. */
+  rotate(organisation = this.head?.organisation ?? ''): void {
+    const queue = this.#queues.get(organisation)
+    if (queue === undefined) return
+    this.#queues.delete(organisation)
+    this.#queues.set(organisation, queue)
   }
 }

@@ -1,5 +1,5 @@
 /** Pages and ranges of pages, comma-separated. A range without an end goes to the last page. */
-export const PAGE_SELECTION = /^ *[1-9]\d{0,5}( *- *([1-9]\d{0,5})?)?( *, *[1-9]\d{0,5}( *- *([1-9]\d{0,5})?)?)* *$/
+export const PAGE_SELECTION = /^ *[1-9]\d{0,5} *(- *([1-9]\d{0,5} *)?)?(, *[1-9]\d{0,5} *(- *([1-9]\d{0,5} *)?)?)*$/
 
 /** Whether each range of a selection goes forward: one that goes back has no pages. */
 export function goesForward(selection: string): boolean {

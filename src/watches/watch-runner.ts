@@ -3,6 +3,7 @@ import { setTimeout as delay } from 'node:timers/promises'
 import type { Logger } from 'pino'
 import type { Files } from '../files/files.ts'
 import { ApiError, serviceUnavailable } from '../lib/errors/errors.ts'
+import { FairSlots } from '../lib/fair-slots.ts'
 import { GuardedAgent, hostSet, type Refusal } from '../lib/guarded-agent.ts'
 import type { SecretBox } from '../lib/secrets/secret-box.ts'
 import type { Database } from '../storage/database.ts'
@@ -71,6 +72,8 @@ const RENEWAL_SHARE = 1 / 4
 const SWEEP_MS = 60_000
 const RETRY_SECONDS = 2
 const WEBHOOK_TIMEOUT_MS = 10_000
+/** Reads of the database at a time, for those who follow watches. */
+const MOST_READS = 4
 
 /** Runs watches, as one of any number of servers on one database. */
 export class WatchRunner {
@@ -83,6 +86,8 @@ export class WatchRunner {
   readonly #sender: WebhookSender
   readonly #held = new Map<string, LiveWatch>()
   readonly #listeners = new Map<string, Set<WatchListener>>()
+  /** Those who follow take turns to read: they may be thousands, and all others need the database too. */
+  readonly reads = new FairSlots(MOST_READS)
   readonly #stopping = new AbortController()
   #ended: Promise<unknown> = Promise.resolve()
   #looking: Promise<void> = Promise.resolve()

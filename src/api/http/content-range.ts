@@ -5,9 +5,9 @@ import type { ByteRange } from '../../storage/blob-store.ts'
  * another unit, several ranges or invalid syntax (RFC 9110, 14.2). `unsatisfiable` when the range starts past the end.
  */
 export function requestedRange(header: string | undefined, size: number): ByteRange | 'unsatisfiable' | null {
-  const match = /^bytes=\s*(\d*)\s*-\s*(\d*)\s*$/i.exec(header ?? '')
-  if (!match || (match[1] === '' && match[2] === '')) return null
-  const [, from, to] = match as unknown as [string, string, string]
+  const match = /^bytes=\s*(?:(\d+)\s*)?-\s*(?:(\d+)\s*)?$/i.exec(header ?? '')
+  const [, from = '', to = ''] = match ?? []
+  if (from === '' && to === '') return null
   if (from === '') {
     const last = Math.min(Number(to), size)
     return last === 0 ? 'unsatisfiable' : { first: size - last, last: size - 1 }

@@ -98,21 +98,29 @@ export async function sendEvents(
   try {
     while (!over.aborted) {
       woken = Promise.withResolvers()
-      if (await watchRunner.isShutOut(key, organisation)) return true
+      if (await inTurn(() => watchRunner.isShutOut(key, organisation))) return true
       const sent = await sendAfter(last)
       if (sent === null) break
       if (sent === last) await withTimeout(POLL_MS, woken.promise, undefined)
       last = sent
     }
+  } catch (error) {
+    // It has left while it waited for its turn.
+    if (!over.aborted) throw error
   } finally {
     unfollow()
   }
   return false
 
+  async function inTurn<Result>(read: () => Promise<Result>): Promise<Result> {
+    using _turn = await watchRunner.reads.take(organisation, over)
+    return await read()
+  }
+
   /** @returns the number of the last event; null when all are sent, and the watch is deleted or elsewhere. */
   async function sendAfter(after: number): Promise<number | null> {
     // The database may be away for a while: the stream waits for it.
-    const rows = await watches.events(id, { after, limit: EVENTS_AT_ONCE }).catch(() => [])
+    const rows = await inTurn(() => watches.events(id, { after, limit: EVENTS_AT_ONCE }).catch(() => []))
     for (const { seq, body } of rows) {
       sink.send(body, String(seq))
       await sink.full
@@ -121,7 +129,7 @@ export async function sendEvents(
   }
 
   async function isOver(): Promise<boolean> {
-    const found = await watches.find(organisation, id).catch(() => undefined)
+    const found = await inTurn(() => watches.find(organisation, id).catch(() => undefined))
     return found ? endsElsewhere && hasLooksElsewhere(found, { watchRunner }) : found === null
   }
 }

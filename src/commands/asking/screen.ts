@@ -1,4 +1,5 @@
 import { setTimeout as delay } from 'node:timers/promises'
+import { forTerminal } from '../for-terminal.ts'
 import { onStop } from '../until-stopped.ts'
 
 /** What commands that ask a model say beside their results, and how they end. */
@@ -42,15 +43,15 @@ export function endWithUser(partWith: () => void = () => {}): void {
 
 /** One line beside the results, for the user who watches. */
 export function note(text: string): void {
-  process.stderr.write(`${dim(text)}\n`)
+  process.stderr.write(`${dim(forTerminal(text))}\n`)
 }
 
 export function dim(text: string): string {
   return process.stderr.isTTY && !process.env.NO_COLOR ? `\x1b[2m${text}\x1b[22m` : text
 }
 
-/** Prints to standard output. Resolves when it takes more: a slow reader slows the reply down. */
+/** Prints to standard output; a file gets each character. Resolves when it takes more: a slow reader slows the reply down. */
 export async function print(text: string): Promise<void> {
-  if (process.stdout.write(text)) return
+  if (process.stdout.write(process.stdout.isTTY ? forTerminal(text) : text)) return
   await new Promise<void>((resolve) => process.stdout.once('drain', resolve))
 }

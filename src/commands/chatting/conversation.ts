@@ -3,6 +3,7 @@ import type { FinishedReply } from '../../client/answers.ts'
 import type { LookoutClient } from '../../client/client.ts'
 import { type Medium, namedFault, sendMedia } from '../asking/media.ts'
 import { dim, note, print } from '../asking/screen.ts'
+import { forTerminal } from '../for-terminal.ts'
 
 /** Null to print nothing. */
 export type Live = { readonly showsThoughts: boolean } | null
@@ -45,7 +46,7 @@ async function streamReply(client: LookoutClient, body: object, live: Live): Pro
   let isThinking = false
   const reply = await client.chat(body, async ({ content, reasoning }) => {
     if (live?.showsThoughts && reasoning !== '') {
-      process.stderr.write(dim(reasoning))
+      process.stderr.write(dim(forTerminal(reasoning)))
       isThinking = true
     }
     if (live === null || content === '') return

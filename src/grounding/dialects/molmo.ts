@@ -90,7 +90,7 @@ function tagOf(leaves: readonly Leaf[]): string {
 
 const WHOLE = /^<points?((?:\s+[xy]\d*\s*=\s*"[^"<>]*")+)(?:\s+alt="([^"<>]*)")?\s*>([^<]*)<\/points?>/
 const BEGUN =
-  /^<(?:p?|po|poi|poin|points?(?:(?:\s+[a-z]*\d*(?:\s*=\s*(?:"[^"<>]*"?)?)?)*\s*)(?:>[^<]*(?:<(?:\/[a-z]*)?)?)?)$/
+  /^<(?:p?|po|poi|poin|points?(?:\s+[a-z]+\d*\s*=\s*"[^"<>]*")*(?:\s+(?:[a-z]+\d*\s*(?:=\s*(?:"[^"<>]*)?)?)?|\s*>[^<]*(?:<(?:\/[a-z]*)?)?)?)$/
 const PLACE = /([xy])\d*\s*=\s*"\s*(\d+(?:\.\d+)?)\s*"/g
 
 function read(text: string, scene: Scene): Reading {

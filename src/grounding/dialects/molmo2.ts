@@ -63,7 +63,7 @@ function tagOf(leaves: readonly Leaf[], timed: boolean): string {
 
 const WHOLE = /^<(points|tracks)\s+coords="([^"<>]*)"(?:\s+alt="([^"<>]*)")?\s*(?:\/>|>([^<]*)<\/\1>)/
 const BEGUN =
-  /^<(?:[a-z]{0,5}|(?:points|tracks)(?:\s+[a-z]*(?:=(?:"[^"<>]*"?)?)?)*\s*(?:\/|>[^<]*(?:<(?:\/[a-z]*)?)?)?)$/
+  /^<(?:[a-z]{0,5}|(?:points|tracks)(?:\s+[a-z]+="[^"<>]*")*(?:\s+(?:[a-z]+(?:=(?:"[^"<>]*)?)?)?|\s*(?:\/|>[^<]*(?:<(?:\/[a-z]*)?)?))?)$/
 
 function read(text: string, scene: Scene): Reading {
   const whole = WHOLE.exec(text)

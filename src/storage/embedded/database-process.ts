@@ -136,6 +136,8 @@ async function makeEmptyDatabase(data: string, cache: string): Promise<void> {
   const draft = `${data}.new`
   await rm(draft, { recursive: true, force: true })
   const isKept = existsSync(template) || (await keepEmptyDatabase(template))
+  // Earlier versions left it open to all. Another user's stays as it is.
+  await chmod(template, 0o700).catch(() => {})
   if (!isKept || !(await copyDatabase(template, draft))) await createDatabase(draft)
   await rename(draft, data)
 }
@@ -143,6 +145,8 @@ async function makeEmptyDatabase(data: string, cache: string): Promise<void> {
 /** @returns false when another user's template cannot be read. */
 async function copyDatabase(template: string, draft: string): Promise<boolean> {
   try {
+    // `cpSync` ends the process where it cannot open the folder.
+    await access(template, constants.R_OK | constants.X_OK)
     // A thousand files, in two thirds of the time that `cp` takes; this process has nothing else to do.
     cpSync(template, draft, { recursive: true, preserveTimestamps: true })
     return true
@@ -168,7 +172,9 @@ async function keepEmptyDatabase(template: string): Promise<boolean> {
   return true
 }
 
+/** PGlite lets everyone write its files: the folder around them is closed before there are any. */
 async function createDatabase(directory: string): Promise<void> {
+  await makeFolder(directory)
   await (await openPglite(directory, { startParams: undefined })).close()
 }
 

@@ -7,6 +7,10 @@ const WAIT_MS = 60_000
 const MOST_WAITING = 1024
 const RETRY_SECONDS = 5
 
+/** The share of the budget that one organisation may hold, and what it may hold in any case: the room of one message. */
+const SHARE = 1 / 2
+const LEAST_SHARE_BYTES = 32 * 2 ** 20
+
 /** Garbage is collected when released bytes reach this share of the budget. */
 const GARBAGE_SHARE = 1 / 4
 
@@ -23,8 +27,8 @@ interface Waiting {
 }
 
 /**
- * Limits the total memory of large request bodies. A body that does not fit waits unread. Organisations take turns, so a
- * flood of requests from one of them delays only its own.
+ * Limits the total memory of large request bodies. A body that does not fit waits unread. Organisations take turns, and each
+ * has a share, so a flood of requests from one of them, or bodies that do not arrive, delay only its own.
  */
 export class ByteBudget {
   readonly #limit: number
@@ -35,6 +39,8 @@ export class ByteBudget {
   readonly #queue = new FairQueue<Waiting>()
   #waiting = 0
   #taken = 0
+  /** Bytes held by each organisation. */
+  readonly #held = new Map<string, number>()
   #lastId = 0
 
   /** @param collect frees the memory of released bodies. */
@@ -57,7 +63,8 @@ export class ByteBudget {
   async acquire(bytes: number, organisation: string, signal: AbortSignal): Promise<ByteLease> {
     signal.throwIfAborted()
     const wanted = Math.min(bytes, this.#limit)
-    if (this.#queue.isEmpty && this.#taken + wanted <= this.#limit) return this.#lease(wanted)
+    const isNext = this.#next === undefined && this.#isInShare({ organisation, bytes: wanted })
+    if (isNext && this.#taken + wanted <= this.#limit) return this.#lease(wanted, organisation)
     if (this.#waiting >= MOST_WAITING) throw noRoom()
     return new Promise((resolve, reject) => {
       const leave = (reason: unknown) => {
@@ -88,18 +95,34 @@ export class ByteBudget {
     })
   }
 
+  /** The next in turn whose organisation has not used up its share. There may be no room for it yet. */
+  get #next(): Waiting | undefined {
+    return this.#queue.heads.find((item) => this.#isInShare(item))
+  }
+
+  #isInShare({ organisation, bytes }: Pick<Waiting, 'organisation' | 'bytes'>): boolean {
+    const held = this.#held.get(organisation)
+    return held === undefined || held + bytes <= Math.max(this.#limit * SHARE, LEAST_SHARE_BYTES)
+  }
+
   #admit(): void {
-    for (let next = this.#queue.head; next && this.#taken + next.bytes <= this.#limit; next = this.#queue.head) {
-      this.#queue.rotate()
+    for (let next = this.#next; next && this.#taken + next.bytes <= this.#limit; next = this.#next) {
+      this.#queue.rotate(next.organisation)
       this.#queue.remove(next)
-      next.admit(this.#lease(next.bytes))
+      next.admit(this.#lease(next.bytes, next.organisation))
     }
   }
 
-  #lease(bytes: number): ByteLease {
-    this.#taken += bytes
+  #lease(bytes: number, organisation: string): ByteLease {
+    const hold = (change: number) => {
+      this.#taken += change
+      const held = (this.#held.get(organisation) ?? 0) + change
+      if (held === 0) this.#held.delete(organisation)
+      else this.#held.set(organisation, held)
+    }
+    hold(bytes)
     return new ByteLease(bytes, (released) => {
-      this.#taken -= released
+      hold(-released)
       this.#released += released
       if (this.#released > this.#limit * GARBAGE_SHARE) {
         // Released memory is free only after a collection, and the next body may need it.

@@ -145,7 +145,7 @@ class Parser {
     const end = this.#characters.indexOf('}', this.#at)
     const inner = end < 0 ? '' : this.#characters.slice(this.#at + 1, end).join('')
     const counts = inner.match(/^(\d{1,9})(?:(,)(\d{1,9})?)?$/)
-    if (counts === null && /^\s*\d*\s*,?\s*\d*\s*$/.test(inner)) {
+    if (counts === null && /^\s*(?:\d+\s*)?(?:,\s*)?(?:\d+\s*)?$/.test(inner)) {
       throw this.#error("'{' opens no count; write '\\{' for the character")
     }
     if (counts === null) return null
