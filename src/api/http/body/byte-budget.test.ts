@@ -15,12 +15,19 @@ test('a body that fits is admitted at once; one that does not fit waits for room
   expect(budget.taken).toBe(100)
 })
 
-test('a small body does not overtake a waiting one', async () => {
-  const budget = new ByteBudget(100)
-  const first = await budget.acquire(60, 'a', never)
+test.each([
+  ['room', 100],
+  ['the share of its organisation', 200 * 2 ** 20],
+])('a small body does not overtake one that waits for %s', async (_what, limit) => {
+  const budget = new ByteBudget(limit)
+  const first = await budget.acquire(limit * 0.45, 'a', never)
   const order: string[] = []
-  const large = budget.acquire(80, 'a', never).then(() => void order.push('large'))
-  const small = budget.acquire(1, 'a', never).then(() => void order.push('small'))
+  const take = async (bytes: number, name: string) => {
+    const lease = await budget.acquire(bytes, 'a', never)
+    order.push(name)
+    lease.release()
+  }
+  const [large, small] = [take(limit * 0.6, 'large'), take(1, 'small')]
   first.release()
   await Promise.all([large, small])
   expect(order).toEqual(['large', 'small'])

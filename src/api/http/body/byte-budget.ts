@@ -63,7 +63,9 @@ export class ByteBudget {
   async acquire(bytes: number, organisation: string, signal: AbortSignal): Promise<ByteLease> {
     signal.throwIfAborted()
     const wanted = Math.min(bytes, this.#limit)
-    const isNext = this.#next === undefined && this.#isInShare({ organisation, bytes: wanted })
+    // Small bodies would keep the share of their organisation used up, and a large one waiting.
+    const isFirst = this.#next === undefined && this.#queue.sizeOf(organisation) === 0
+    const isNext = isFirst && this.#isInShare({ organisation, bytes: wanted })
     if (isNext && this.#taken + wanted <= this.#limit) return this.#lease(wanted, organisation)
     if (this.#waiting >= MOST_WAITING) throw noRoom()
     return new Promise((resolve, reject) => {
