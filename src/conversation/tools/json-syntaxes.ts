@@ -130,7 +130,7 @@ export const kimi: ToolSyntax = {
       head: (name) => [`<|tool_call_begin|>functions.${name}:`, COUNTER, '<|tool_call_argument_begin|>'],
       tail: '<|tool_call_end|>',
     },
-    header: /^\s*(?:functions\.)?(\S.*?)(?::\d+)?\s*<\|tool_call_argument_begin\|>\s*$/,
+    header: /^\s*(?:functions\.)?(\S(?:.*?\S)??)(?::\d+)?\s*<\|tool_call_argument_begin\|>\s*$/,
     end: '<|tool_call_end|>',
   }),
 }
@@ -147,7 +147,7 @@ function deepSeek(before: string, after: string, end: string): ToolSyntax {
       head: (name) => [`<｜tool▁call▁begin｜>${before}${name}${after}`],
       tail: `${end}<｜tool▁call▁end｜>`,
     },
-    header: /^\s*(?:function<｜tool▁sep｜>)?(\S.*?)\s*(?:<｜tool▁sep｜>|```(?:json)?)\s*$/,
+    header: /^\s*(?:function<｜tool▁sep｜>)?(\S(?:.*?\S)??)\s*(?:<｜tool▁sep｜>|```(?:json)?)\s*$/,
     end: '<｜tool▁call▁end｜>',
   })
 }
