@@ -32,6 +32,7 @@ describe('regular expressions', () => {
     ['\\u{1F600}\\x41\\u0042', ['😀AB'], ['']],
     ['x{0}y', ['y'], ['xy']],
     ['a??b', ['b', 'ab'], ['aab']],
+    ['a{1 2 3}b{1,x}', ['a{1 2 3}b{1,x}'], ['ab']],
     ['', [''], ['a']],
   ])('%s', (pattern, matching, other) => {
     const automaton = byteAutomaton(regex(pattern))
@@ -62,6 +63,8 @@ describe('regular expressions', () => {
     ['a{2,1}', /out of order/],
     ['[z-a]', /out of order/],
     ['a{99999}', /counts above 10000/],
+    ['a{1 2}', /opens no count/],
+    ['a{x', /opens no count/],
     ['((a{1000}){1000}){1000}', /multiply to/],
     ['('.repeat(100), /deeper than 50/],
     ['a\\', /at the end/],

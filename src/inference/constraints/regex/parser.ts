@@ -90,12 +90,15 @@ interface Flags {
 
 class Parser {
   readonly #characters: readonly string[]
+  /** Index of the last `}`. */
+  readonly #lastBrace: number
   #at = 0
   #depth = 0
   #flags: Flags = { i: false, s: false }
 
   constructor(source: string) {
     this.#characters = [...source]
+    this.#lastBrace = this.#characters.lastIndexOf('}')
   }
 
   parse(): Syntax {
@@ -142,10 +145,13 @@ class Parser {
     if (this.#take('+')) return { min: 1, max: null }
     if (this.#take('?')) return { min: 0, max: 1 }
     if (this.#characters[this.#at] !== '{') return null
-    const end = this.#characters.indexOf('}', this.#at)
-    const inner = end < 0 ? '' : this.#characters.slice(this.#at + 1, end).join('')
+    let end = this.#at + 1
+    while (/[\s\d,]/.test(this.#characters[end] ?? '')) end++
+    const isClosed = this.#at < this.#lastBrace
+    if (isClosed && this.#characters[end] !== '}') return null
+    const inner = isClosed ? this.#characters.slice(this.#at + 1, end).join('') : ''
     const counts = inner.match(/^(\d{1,9})(?:(,)(\d{1,9})?)?$/)
-    if (counts === null && /^\s*(?:\d+\s*)?(?:,\s*)?(?:\d+\s*)?$/.test(inner)) {
+    if (counts === null && /^\s*(?:\d+\s*)?(?:,\s*(?:\d+\s*)?|(?<=\s)\d+\s*)?$/.test(inner)) {
       throw this.#error("'{' opens no count; write '\\{' for the character")
     }
     if (counts === null) return null
