@@ -18,6 +18,7 @@ import { fileURLToPath } from 'node:url'
 import { releaseMemoryWhenIdle } from '../../lib/guarded/memory.ts'
 import { makeFolder } from '../../lib/make-folder.ts'
 import { FolderLock } from '../folder-lock.ts'
+import { syncFolder, syncTree } from '../sync-folder.ts'
 import { ownerOf, problemOfSocket, socketPath } from './address.ts'
 import { describeFailure } from './failure.ts'
 import { openPglite } from './pglite.ts'
@@ -42,6 +43,8 @@ async function main(directory: string, cache: string): Promise<void> {
   if (lock === null) return leave({ state: 'taken' })
   const data = join(directory, 'pgdata')
   await makeEmptyDatabase(data, cache)
+  // A loss of power may leave it empty, with which PostgreSQL does not start. The lock above says that no other process is there.
+  await rm(join(data, 'postmaster.pid'), { force: true })
   const pglite = await openPglite(data)
 
   const shared = new SharedSession(
@@ -137,7 +140,10 @@ async function makeEmptyDatabase(data: string, cache: string): Promise<void> {
   await rm(draft, { recursive: true, force: true })
   const isKept = existsSync(template) || (await keepEmptyDatabase(template))
   if (!isKept || !(await copyDatabase(template, draft))) await createDatabase(draft)
+  // PostgreSQL syncs what it changes. Without the rest, a loss of power would leave files without their bytes.
+  await syncTree(draft)
   await rename(draft, data)
+  await syncFolder(dirname(data))
 }
 
 /** @returns false when another user's template cannot be read. */
@@ -163,6 +169,7 @@ async function keepEmptyDatabase(template: string): Promise<boolean> {
   }
   const draft = `${template}.${process.pid}`
   await createDatabase(draft)
+  await syncTree(draft)
   // Another process may have been faster.
   await rename(draft, template).catch(() => rm(draft, { recursive: true, force: true }))
   return true
