@@ -73,10 +73,11 @@ async function main(directory: string, cache: string): Promise<void> {
     linger = setTimeout(() => void close(), LINGER_MS)
   }
   const server = createServer((socket) => shared.add(socket, closeLater))
-  process.on('disconnect', () => {
+  const release = () => {
     wanted = false
     void close()
-  })
+  }
+  process.on('disconnect', release)
   // Told by the process that started this one that it needs it no longer.
   process.on('message', async () => {
     wanted = false
@@ -98,6 +99,8 @@ async function main(directory: string, cache: string): Promise<void> {
   })
   await chmod(path, 0o600)
   say({ state: 'ready' })
+  // The process that started it may have ended by now.
+  if (!process.connected) release()
 }
 
 /**
