@@ -147,7 +147,14 @@ export default defineConfig({
         },
       },
       {
-        test: { ...shared, name: 'long', include: LONG, maxWorkers: WORKERS, sequence: { groupOrder: 2 } },
+        test: {
+          ...shared,
+          name: 'long',
+          include: LONG,
+          maxWorkers: WORKERS,
+          testTimeout: 600_000,
+          sequence: { groupOrder: 2 },
+        },
       },
       { test: { ...shared, name: 'weights', include: WEIGHTS, maxWorkers: 2, sequence: { groupOrder: 3 } } },
       {

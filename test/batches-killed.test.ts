@@ -17,7 +17,7 @@ const LINES = 240
 /** Each takes some turns of the event loop, and some milliseconds. */
 const allLines = () => chatLines(LINES, 'line', { max_completion_tokens: 200 })
 
-const POLL = { timeout: 60_000, interval: 5 }
+const POLL = { timeout: 200_000, interval: 5 }
 
 let directory: string
 beforeAll(async () => {
@@ -73,7 +73,7 @@ async function withServices(): Promise<Record<string, string>> {
 test.each(Object.entries(BACKENDS))(
   `a batch whose server is killed ${KILLS} times has each result once, with %s`,
   {
-    timeout: 120_000 + KILLS * 15_000,
+    timeout: 600_000 + KILLS * 30_000,
   },
   async (_, open) => {
     const environment = { LOOKOUT_DATA_DIR: join(directory, 'alone'), ...(await open()) }
@@ -95,7 +95,7 @@ test.each(Object.entries(BACKENDS))(
       if (status === 'completed') break
     }
     const client = new BatchClient(server.url, KEY)
-    const batch = await client.ended(id, 100_000)
+    const batch = await client.ended(id, 300_000)
     console.info(`After each kill: ${seen.join(', ')}`)
     expect(batch).toMatchObject({ status: 'completed', request_counts: { total: LINES, completed: LINES, failed: 0 } })
     const { output, errors } = await client.outputOf(batch)
@@ -107,7 +107,7 @@ test.each(Object.entries(BACKENDS))(
 
 describe.skipIf(database === null)(`servers on one PostgreSQL${title}`, () => {
   test('share a batch, take over from one that dies, and leave alone what they cannot read', {
-    timeout: 150_000,
+    timeout: 600_000,
   }, async () => {
     const files = { DATABASE_URL: database!.url, LOOKOUT_BLOBS: join(directory, 'files') }
     const place = (name: string) => ({ LOOKOUT_DATA_DIR: join(directory, name) })
@@ -119,7 +119,7 @@ describe.skipIf(database === null)(`servers on one PostgreSQL${title}`, () => {
     const ran = (server: SilentServer) => server.logged().split('"path":"/v1/chat/completions"').length - 1
     await expect.poll(() => Math.min(ran(first), ran(second)), { interval: 10 }).toBeGreaterThan(5)
     await kill(first)
-    const batch = await client.ended(id, 100_000)
+    const batch = await client.ended(id, 300_000)
     expect(batch).toMatchObject({ status: 'completed', request_counts: { total: LINES, completed: LINES, failed: 0 } })
     const { output, errors } = await client.outputOf(batch)
     expectEachOnce([...output, ...errors])

@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto'
-import { readFile, rm } from 'node:fs/promises'
+import { readFile, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
 import { Database } from '../src/storage/database.ts'
@@ -9,7 +9,7 @@ import { changedCard } from './support/changed-card.ts'
 import { outcomeOf, startLookout } from './support/command-line.ts'
 import { RtspCamera } from './support/rtsp-camera.ts'
 import { errorOf, jsonOf, KEY, startTestServer, type TestServer } from './support/server.ts'
-import { fill, mountSmallDisk, unmount } from './support/small-disk.ts'
+import { fill, ImageDisk, mountSmallDisk, unmount } from './support/small-disk.ts'
 import { WatchClient, type WatchEvent } from './support/watch-client.ts'
 
 const FULL_DATABASE = "The server's storage is full: it has no room for the database; try again later"
@@ -99,6 +99,71 @@ test.skipIf(mounted === null)(`a new database says that it is ${title}`, async (
   const { code, stderr } = await outcomeOf(startLookout(['orgs', 'list'], { LOOKOUT_DATA_DIR: join(mounted!, 'late') }))
   expect(code).toBe(1)
   expect(stderr).toMatch(/^lookout: The database in \S+ does not open: [^\n]+; its disk is full\n$/)
+})
+
+describe('a disk of its own', () => {
+  async function startOn(directory: string) {
+    const environment = { LOOKOUT_DATA_DIR: join(directory, 'data'), DATABASE_URL: '', LOOKOUT_BLOBS: '' }
+    const server = await startTestServer({ environment })
+    const headers = { authorization: `Bearer ${KEY}` }
+    const upload = (bytes: Buffer) => {
+      const body = new FormData()
+      body.append('file', new Blob([new Uint8Array(bytes)]), 'a.png')
+      body.append('purpose', 'vision')
+      return fetch(`${server.url}/v1/files`, { method: 'POST', headers, body })
+    }
+    return { server, upload, environment }
+  }
+  const picture = () => readFile(new URL('../docs/pictures/shapes.png', import.meta.url))
+
+  test('that loses its power right after a first start has what was acknowledged', async ({ skip }) => {
+    const disk = (await ImageDisk.mount()) ?? skip('mounting one requires root on Linux')
+    onTestFinished(() => disk.unmount())
+    const png = await picture()
+    const first = await startOn(disk.directory)
+    const { id } = await jsonOf<{ id: string }>(await first.upload(png))
+    const left = await disk.withoutPower()
+    onTestFinished(() => left.unmount())
+    await first.server.close()
+    const second = await startOn(left.directory)
+    const kept = await second.server.get(`/v1/files/${id}/content`)
+    expect(Buffer.from(await kept.arrayBuffer()).equals(png)).toBe(true)
+    await second.server.close()
+  })
+
+  test('that becomes read-only costs files, and no chat and no process', async ({ skip }) => {
+    const disk = (await ImageDisk.mount()) ?? skip('mounting one requires root on Linux')
+    onTestFinished(() => disk.unmount())
+    const png = await picture()
+    const { server, upload, environment } = await startOn(disk.directory)
+    expect((await upload(png)).status).toBe(200)
+    disk.fail()
+    for (let n = 0; n < 3; n++) expect((await upload(png)).status).toBe(503)
+    expect(await errorOf(await server.get('/v1/files'))).toMatchObject({ type: 'server_error' })
+    const body = { model: 'service-mk1.5', messages: [{ role: 'user', content: 'Hi' }] }
+    expect((await server.post('/v1/chat/completions', body)).status).toBe(200)
+    await server.close()
+    const { code, stderr } = await outcomeOf(startLookout(['orgs', 'list'], environment))
+    expect(code).toBe(1)
+    expect(stderr).toMatch(/^lookout: The database in \S+ does not open: EROFS: [^\n]*read-only[^\n]*\n$/)
+  })
+
+  test('that has no room for another file keeps no server from its start', async ({ skip }) => {
+    const directory = (await mountSmallDisk('size=300m,nr_inodes=3000')) ?? skip('mounting one requires root on Linux')
+    onTestFinished(() => unmount(directory))
+    const first = await startOn(directory)
+    for (let name = 0, full = false; !full; name++) {
+      full = await writeFile(join(directory, String(name)), '').then(
+        () => false,
+        () => true,
+      )
+    }
+    await first.server.close()
+    const { server, upload } = await startOn(directory)
+    expect((await upload(await picture())).status).toBe(503)
+    expect((await server.get('/v1/files')).status).toBe(200)
+    await server.close()
+  })
 })
 
 /** A server whose watches ask a question that the test answers. */

@@ -4,9 +4,10 @@ import { join } from 'node:path'
 import OpenAI from 'openai'
 import sharp from 'sharp'
 import { Webhook } from 'standardwebhooks'
-import { afterAll, beforeAll, beforeEach, describe, expect, onTestFinished, test } from 'vitest'
+import { afterAll, beforeAll, beforeEach, describe, expect, onTestFinished, test, vi } from 'vitest'
 import type { ReadQuestion } from '../src/inference/contract/work.ts'
 import { Database } from '../src/storage/database.ts'
+import { Watches } from '../src/watches/watches.ts'
 import { changedCard, type TemporaryCard } from './support/changed-card.ts'
 import { CutProxy } from './support/cut-proxy.ts'
 import { errorOf, jsonOf, KEY, startTestServer, type TestServer } from './support/server.ts'
@@ -235,8 +236,20 @@ describe('webhooks', () => {
     const { client, id } = await watching(hook)
     answer(ON)
     await client.look(id, picture)
+    // The watch goes while the stream has found nothing new, and does not know yet that it is over.
+    const [read, gone] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()]
+    const { events } = Watches.prototype
+    vi.spyOn(Watches.prototype, 'events').mockImplementation(async function (this: Watches, ...asked) {
+      const rows = await Reflect.apply(events, this, asked)
+      if (rows.length > 0) return rows
+      read.resolve()
+      await gone.promise
+      return rows
+    })
     const streamed = client.stream(id, Number.POSITIVE_INFINITY, '?after=0')
+    await read.promise
     await client.ask('DELETE', `/${id}`)
+    gone.resolve()
     expect((await client.ask('GET', `/${id}`)).status).toBe(404)
     expect((await client.ask('DELETE', `/${id}`)).status).toBe(404)
     expect(await jsonOf(await client.ask('GET', ''))).toMatchObject({ data: [] })

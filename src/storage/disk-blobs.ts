@@ -3,6 +3,7 @@ import { dirname, join } from 'node:path'
 import { makeFolder } from '../lib/make-folder.ts'
 import { type BlobStore, type ListedBlob, MARKS } from './blob-store.ts'
 import { openDrafts } from './draft-folder.ts'
+import { syncFolder } from './sync-folder.ts'
 
 /** A younger blob may belong to another server on the same folder that has not written its row yet. */
 const YOUNG_MS = 3_600_000
@@ -86,9 +87,4 @@ async function entries(path: string): Promise<string[]> {
     if (error.code === 'ENOENT' || error.code === 'ENOTDIR') return []
     throw error
   })
-}
-
-async function syncFolder(path: string): Promise<void> {
-  await using folder = await open(path)
-  await folder.sync()
 }

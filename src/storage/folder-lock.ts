@@ -28,14 +28,19 @@ export class FolderLock implements Disposable {
   }
 
   static #take(directory: string, lock: (database: DatabaseSync) => void): FolderLock | null {
-    const database = new DatabaseSync(join(directory, LOCK_FILE), { timeout: 0 })
+    const path = join(directory, LOCK_FILE)
+    let database: DatabaseSync | null = null
     try {
+      database = new DatabaseSync(path, { timeout: 0 })
+      // Without a journal on disk, a lock takes no room, and a full disk keeps no server from its start.
+      database.exec('PRAGMA journal_mode = MEMORY')
       lock(database)
       return new FolderLock(database)
     } catch (error) {
-      database.close()
-      if (error instanceof Error && /locked/.test(error.message)) return null
-      throw error
+      database?.close()
+      const message = error instanceof Error ? error.message : String(error)
+      if (/locked/.test(message)) return null
+      throw new Error(`${path} cannot be locked: ${message}`, { cause: error })
     }
   }
 

@@ -119,13 +119,15 @@ export async function sendEvents(
 
   /** @returns the number of the last event; null when all are sent, and the watch is deleted or elsewhere. */
   async function sendAfter(after: number): Promise<number | null> {
+    // Asked first: the last events of a watch are stored as it is deleted.
+    const isLast = await isOver()
     // The database may be away for a while: the stream waits for it.
     const rows = await inTurn(() => watches.events(id, { after, limit: EVENTS_AT_ONCE }).catch(() => []))
     for (const { seq, body } of rows) {
       sink.send(body, String(seq))
       await sink.full
     }
-    return rows.at(-1)?.seq ?? ((await isOver()) ? null : after)
+    return rows.at(-1)?.seq ?? (isLast ? null : after)
   }
 
   async function isOver(): Promise<boolean> {

@@ -1,4 +1,4 @@
-import { afterAll, describe, expect, test } from 'vitest'
+import { afterAll, describe, expect, onTestFinished, test } from 'vitest'
 import type { PromptPart } from '../../inference/contract/parts.ts'
 import { probeGuarded } from '../../models/read/model-reader.ts'
 import { CHATML } from '../../templates/chatml.ts'
@@ -233,6 +233,19 @@ describe('in another process', () => {
         'messages',
       ),
     ).rejects.toMatchObject({ status: 400, message: "The model's chat template rejected this conversation: no" })
+  })
+
+  test('a process that cannot be started is no fault of the conversation', async () => {
+    const own = new TemplateProcesses()
+    onTestFinished(() => own.close())
+    const { execPath } = process
+    onTestFinished(() => void Object.assign(process, { execPath }))
+    process.execPath = '/bin/false'
+    const info = { chatTemplate: CHATML, ...tokens }
+    await expect(new ChatTemplate(info, own).render(conversation(2000), 'messages')).rejects.toMatchObject({
+      status: 503,
+      message: 'The server cannot start a process; try again later',
+    })
   })
 
   test('a reason of any length becomes a short error', async () => {

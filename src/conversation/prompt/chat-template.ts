@@ -1,5 +1,5 @@
 import type { ModelInfo } from '../../inference/contract/engine.ts'
-import { invalidRequest } from '../../lib/errors/errors.ts'
+import { ApiError, invalidRequest } from '../../lib/errors/errors.ts'
 import { ProcessEnded } from '../../lib/guarded/guarded-process.ts'
 import { PLAIN } from '../../templates/built-in.ts'
 import { type SpecialTokens, type TemplateInput, templateVariables } from '../../templates/conversation.ts'
@@ -65,6 +65,8 @@ export class ChatTemplate {
           cause: error,
         })
       }
+      // The server's, as where it has no process.
+      if (error instanceof ApiError) throw error
       // Templates call `raise_exception` to reject a conversation, for example when roles do not alternate.
       const reason = error instanceof Error ? error.message : String(error)
       throw invalidRequest(`The model's chat template rejected this conversation: ${reason}`, param, {

@@ -1,4 +1,5 @@
 import type { ChildProcess } from 'node:child_process'
+import { serviceUnavailable } from '../errors/errors.ts'
 import { spawnLimited } from './limited-process.ts'
 import { CHILD_ENVIRONMENT } from './memory.ts'
 import { limitWork } from './work-limit.ts'
@@ -12,6 +13,7 @@ const OWN_ENDS: ReadonlySet<string | null> = new Set(['SIGABRT', 'SIGTRAP', 'SIG
 /** A process that lost its parent within an endless loop ends after this much work; any other is replaced. */
 const PROCESSOR_SECONDS = 60
 const MOST_FAILED_STARTS = 2
+const RETRY_AFTER_S = 5
 
 export type EndReason = 'time' | 'memory'
 
@@ -80,7 +82,7 @@ export class GuardedProcess<Question, Answer> {
   }
 
   /**
-   * @throws ProcessEnded when the question is at fault; Error when no process can be started.
+   * @throws ProcessEnded when the question is at fault; ApiError 503 when no process can be started.
    */
   ask(question: Question, limitMs = this.#options.limitMs): Promise<Answer> {
     return new Promise((resolve, reject) => {
@@ -185,7 +187,8 @@ export class GuardedProcess<Question, Answer> {
       }
     } else if (++this.#failedStarts === MOST_FAILED_STARTS) {
       this.#failedStarts = 0
-      this.#rejectAll(new Error(`The process of ${this.#options.program.pathname} does not start`))
+      const cause = new Error(`The process of ${this.#options.program.pathname} does not start`)
+      this.#rejectAll(serviceUnavailable('The server cannot start a process; try again later', RETRY_AFTER_S, cause))
     }
     if (this.#asked.length === 0) return
     this.#child = this.#start()

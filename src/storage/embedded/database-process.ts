@@ -18,6 +18,7 @@ import { fileURLToPath } from 'node:url'
 import { releaseMemoryWhenIdle } from '../../lib/guarded/memory.ts'
 import { makeFolder } from '../../lib/make-folder.ts'
 import { FolderLock } from '../folder-lock.ts'
+import { syncFolder, syncTree } from '../sync-folder.ts'
 import { ownerOf, problemOfSocket, socketPath } from './address.ts'
 import { describeFailure } from './failure.ts'
 import { openPglite } from './pglite.ts'
@@ -42,6 +43,8 @@ async function main(directory: string, cache: string): Promise<void> {
   if (lock === null) return leave({ state: 'taken' })
   const data = join(directory, 'pgdata')
   await makeEmptyDatabase(data, cache)
+  // A loss of power may leave it empty, with which PostgreSQL does not start. The lock above says that no other process is there.
+  await rm(join(data, 'postmaster.pid'), { force: true })
   const pglite = await openPglite(data)
 
   const shared = new SharedSession(
@@ -70,10 +73,11 @@ async function main(directory: string, cache: string): Promise<void> {
     linger = setTimeout(() => void close(), LINGER_MS)
   }
   const server = createServer((socket) => shared.add(socket, closeLater))
-  process.on('disconnect', () => {
+  const release = () => {
     wanted = false
     void close()
-  })
+  }
+  process.on('disconnect', release)
   // Told by the process that started this one that it needs it no longer.
   process.on('message', async () => {
     wanted = false
@@ -95,6 +99,8 @@ async function main(directory: string, cache: string): Promise<void> {
   })
   await chmod(path, 0o600)
   say({ state: 'ready' })
+  // The process that started it may have ended by now.
+  if (!process.connected) release()
 }
 
 /**
@@ -139,7 +145,10 @@ async function makeEmptyDatabase(data: string, cache: string): Promise<void> {
   // Earlier versions left it open to all. Another user's stays as it is.
   await chmod(template, 0o700).catch(() => {})
   if (!isKept || !(await copyDatabase(template, draft))) await createDatabase(draft)
+  // PostgreSQL syncs what it changes. Without the rest, a loss of power would leave files without their bytes.
+  await syncTree(draft)
   await rename(draft, data)
+  await syncFolder(dirname(data))
 }
 
 /** @returns false when another user's template cannot be read. */
@@ -167,6 +176,7 @@ async function keepEmptyDatabase(template: string): Promise<boolean> {
   }
   const draft = `${template}.${process.pid}`
   await createDatabase(draft)
+  await syncTree(draft)
   // Another process may have been faster.
   await rename(draft, template).catch(() => rm(draft, { recursive: true, force: true }))
   return true

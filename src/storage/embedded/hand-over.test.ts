@@ -1,3 +1,5 @@
+import { fork } from 'node:child_process'
+import { once } from 'node:events'
 import { mkdtemp, rm } from 'node:fs/promises'
 import { createServer } from 'node:net'
 import { tmpdir } from 'node:os'
@@ -32,4 +34,14 @@ test('a transaction that writes much gets more time', async () => {
   const sleep = (bytes?: number) => database.transaction((queries) => queries.execute(sql`select pg_sleep(1)`), bytes)
   await expect(sleep()).rejects.toMatchObject({ status: 503 })
   await expect(sleep(600 * 2 ** 20)).resolves.toMatchObject({ rowCount: 1 })
+})
+
+test('a process whose program ends before the database is open ends too', async () => {
+  const directory = await mkdtemp(join(tmpdir(), 'lookout-hand-over-'))
+  onTestFinished(() => rm(directory, { recursive: true, force: true, maxRetries: 5 }))
+  const program = new URL('database-process.ts', import.meta.url)
+  const child = fork(program, [directory, cacheDirectory()], { stdio: 'ignore' })
+  onTestFinished(() => void child.kill('SIGKILL'))
+  child.disconnect()
+  expect(await once(child, 'exit')).toEqual([0, null])
 })

@@ -1,3 +1,4 @@
+import { fdatasyncSync, fsyncSync } from 'node:fs'
 import type { PGlite, PGliteOptions } from '@electric-sql/pglite'
 
 /**
@@ -16,11 +17,37 @@ const SETTINGS = [
   'maintenance_work_mem = 16MB',
   'max_wal_size = 64MB',
   'min_wal_size = 32MB',
+  // No other way to sync reaches the file system below.
+  'wal_sync_method = fsync',
 ]
 
-/** Opens with fsync, which PGlite leaves out by default: what is acknowledged survives a loss of power too. */
+/** What Emscripten has of an open file or folder of the machine. */
+interface OpenFile {
+  readonly nfd: number
+  readonly node: { readonly isFolder: boolean }
+}
+
+/**
+ * Opens with fsync, which PGlite leaves out by default: what is acknowledged survives a loss of power too. Emscripten's file
+ * system has none either.
+ */
 export async function openPglite(dataDir: string, options: PGliteOptions = {}): Promise<PGlite> {
   const { PGlite } = await import('@electric-sql/pglite')
+  const { NodeFS } = await import('@electric-sql/pglite/nodefs')
+  class SyncedFS extends NodeFS {
+    override async init(pglite: PGlite, given: Parameters<InstanceType<typeof NodeFS>['init']>[1]) {
+      const { emscriptenOpts } = await super.init(pglite, given)
+      const addSync = ({ NODEFS }: Parameters<NonNullable<typeof emscriptenOpts.preRun>[number]>[0]) => {
+        NODEFS.stream_ops.fsync = ({ nfd, node }: OpenFile) => {
+          // A segment of the log has its bytes from the start, and is written without a change of size.
+          const sync = node.isFolder ? fsyncSync : fdatasyncSync
+          sync(nfd)
+          return 0
+        }
+      }
+      return { emscriptenOpts: { ...emscriptenOpts, preRun: [...(emscriptenOpts.preRun ?? []), addSync] } }
+    }
+  }
   const startParams = PGlite.defaultStartParams.filter((parameter) => parameter !== '-F')
-  return PGlite.create({ dataDir, startParams, postgresqlconf: SETTINGS, ...options })
+  return PGlite.create({ fs: new SyncedFS(dataDir), startParams, postgresqlconf: SETTINGS, ...options })
 }

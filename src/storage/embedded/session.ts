@@ -1,5 +1,5 @@
 import type { Socket } from 'node:net'
-import { endsInTransaction, FrontendMessages, welcome } from './wire.ts'
+import { endsInTransaction, endsWithPanic, FrontendMessages, welcome } from './wire.ts'
 
 /** The one session of an embedded database: bytes of whole messages in, bytes of the answer out. */
 export interface WireSession {
@@ -9,6 +9,8 @@ export interface WireSession {
 
 /** A transaction that says nothing for this long has lost its program; all others wait for it. */
 const IDLE_IN_TRANSACTION_MS = 15_000
+/** More than an error and the message after it. */
+const TAIL_BYTES = 4_096
 
 /**
  * Lets many connections share a database that has one session. Connections take turns with one group of messages each; a
@@ -88,14 +90,15 @@ export class SharedSession {
 
   /** @returns the socket when it is inside a transaction now. */
   async #answer(socket: Socket, messages: Uint8Array): Promise<Socket | null> {
-    let tail = new Uint8Array()
+    let tail = Buffer.alloc(0)
     await this.#session.execute(messages, (bytes) => {
       // A copy: the database writes its next answer in the same place.
       const answer = Buffer.from(bytes)
-      tail = answer.length >= 6 ? answer.subarray(-6) : Buffer.concat([tail, answer]).subarray(-6)
+      tail = Buffer.concat([tail, answer.subarray(-TAIL_BYTES)]).subarray(-TAIL_BYTES)
       if (!socket.destroyed) socket.write(answer)
     })
-    return endsInTransaction(tail) ? socket : null
+    if (endsWithPanic(tail)) throw new Error('The database has ended')
+    return endsInTransaction(tail.subarray(-6)) ? socket : null
   }
 
   #hold(socket: Socket | null): void {

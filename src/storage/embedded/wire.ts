@@ -98,3 +98,11 @@ export function welcome(): Buffer {
 export function endsInTransaction(tail: Uint8Array): boolean {
   return tail.length === 6 && tail[0] === 0x5a && (tail[5] === 0x54 || tail[5] === 0x45)
 }
+
+/**
+ * Whether an answer ends with an error after which a process of PostgreSQL ends, as when its log cannot be written. The
+ * embedded one would wait for its own locks for ever.
+ */
+export function endsWithPanic(tail: Buffer): boolean {
+  return /\0V(PANIC|FATAL)\0.*\0\0$/s.test(tail.toString('latin1'))
+}
