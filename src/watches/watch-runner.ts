@@ -72,7 +72,7 @@ const RENEWAL_SHARE = 1 / 4
 const SWEEP_MS = 60_000
 const RETRY_SECONDS = 2
 const WEBHOOK_TIMEOUT_MS = 10_000
-/** Reads of the database at a time, for those who follow watches. */
+/** Concurrent reads of the database for clients that follow watches. */
 const MOST_READS = 4
 
 /** Runs watches, as one of any number of servers on one database. */
@@ -86,7 +86,7 @@ export class WatchRunner {
   readonly #sender: WebhookSender
   readonly #held = new Map<string, LiveWatch>()
   readonly #listeners = new Map<string, Set<WatchListener>>()
-  /** Those who follow take turns to read: they may be thousands, and all others need the database too. */
+  /** Clients that follow watches take turns to read: there may be thousands, and everyone else needs the database too. */
   readonly reads = new FairSlots(MOST_READS)
   readonly #stopping = new AbortController()
   #ended: Promise<unknown> = Promise.resolve()

@@ -105,7 +105,7 @@ export async function sendEvents(
       last = sent
     }
   } catch (error) {
-    // It has left while it waited for its turn.
+    // The stream ended while it waited for its turn.
     if (!over.aborted) throw error
   } finally {
     unfollow()

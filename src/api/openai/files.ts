@@ -97,7 +97,7 @@ const ANTHROPIC_SHAPE: FileShape = {
   after: ['page', 'after_id'],
   hasNumbers: false,
   unsupported: ['ids', 'ids[]', 'scope_id', 'before_id'],
-  // Newer clients ask for the next page by `next_page`, others by `last_id`. With a `first_id`, some would ask for the page before.
+  // Newer clients request the next page by `next_page`, others by `last_id`. With a `first_id`, some would request the previous page.
   page: (data, hasMore) => {
     const last = data.at(-1)?.id ?? null
     return { data, has_more: hasMore, first_id: null, last_id: last, next_page: hasMore ? last : null }
@@ -206,11 +206,11 @@ async function content(request: FastifyRequest, reply: FastifyReply, { files, sh
   const { organisation } = principalOf(request)
   const file = await foundFile(request, files)
   const signal = requestSignal(closedSignal(reply), shutdown)
-  // OpenAI's clients, which ask for this type, promise bytes. The one for Ruby parses what is called JSON Lines.
-  const isParsed = request.headers.accept === 'application/binary' && file.contentType === JSON_LINES
+  // OpenAI's clients accept this type where they expect bytes. The Ruby client would parse JSON Lines.
+  const wantsBytes = request.headers.accept === 'application/binary' && file.contentType === JSON_LINES
   const bytes = await sendContent(request, reply, {
     ...file,
-    ...(isParsed && { contentType: 'application/octet-stream' }),
+    ...(wantsBytes && { contentType: 'application/octet-stream' }),
     read: (range) => files.read(organisation, file.id, range, signal),
   })
   if (bytes === null) throw noSuchFile(file.id)

@@ -43,7 +43,7 @@ export interface ReceivedUpload {
 export function declaredLength(request: IncomingMessage, mayBeChunked: boolean): number {
   const { 'content-length': length, 'transfer-encoding': encoding } = request.headers
   if (length === undefined) {
-    // The clients for Node cannot know the length of a stream, and those for Ruby never say one.
+    // Node clients do not know the length of a stream, and Ruby clients never send one.
     if (mayBeChunked && encoding !== undefined) return 0
     throw invalidRequest('The Content-Length header is required for uploads', null, { status: 411 })
   }

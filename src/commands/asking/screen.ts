@@ -50,7 +50,7 @@ export function dim(text: string): string {
   return process.stderr.isTTY && !process.env.NO_COLOR ? `\x1b[2m${text}\x1b[22m` : text
 }
 
-/** Prints to standard output; a file gets each character. Resolves when it takes more: a slow reader slows the reply down. */
+/** Prints to standard output, to a file or pipe unchanged. Resolves when it takes more: a slow reader slows the reply down. */
 export async function print(text: string): Promise<void> {
   if (process.stdout.write(process.stdout.isTTY ? forTerminal(text) : text)) return
   await new Promise<void>((resolve) => process.stdout.once('drain', resolve))

@@ -182,7 +182,7 @@ async function keepEmptyDatabase(template: string): Promise<boolean> {
   return true
 }
 
-/** PGlite lets everyone write its files: the folder around them is closed before there are any. */
+/** PGlite makes files that everyone can write: the folder around them is closed first. */
 async function createDatabase(directory: string): Promise<void> {
   await makeFolder(directory)
   await (await openPglite(directory, { startParams: undefined })).close()

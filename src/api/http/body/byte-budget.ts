@@ -7,7 +7,7 @@ const WAIT_MS = 60_000
 const MOST_WAITING = 1024
 const RETRY_SECONDS = 5
 
-/** The share of the budget that one organisation may hold, and what it may hold in any case: the room of one message. */
+/** The part of the budget that one organisation may hold, and the bytes that it may hold in any case: enough for a message. */
 const SHARE = 1 / 2
 const LEAST_SHARE_BYTES = 32 * 2 ** 20
 
@@ -28,7 +28,7 @@ interface Waiting {
 
 /**
  * Limits the total memory of large request bodies. A body that does not fit waits unread. Organisations take turns, and each
- * has a share, so a flood of requests from one of them, or bodies that do not arrive, delay only its own.
+ * has a share: a flood of requests from one of them, or bodies that never arrive, delay only its own.
  */
 export class ByteBudget {
   readonly #limit: number

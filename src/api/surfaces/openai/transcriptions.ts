@@ -91,7 +91,7 @@ function speech(task: SpeechTask, { conversations }: Serving): ChatSurface<Asked
   }
 }
 
-/** How clients write flags: those in PHP write true as 1, and false as nothing. */
+/** Flags as clients write them. PHP writes true as 1, and false as an empty text. */
 const FLAGS: Readonly<Record<string, boolean>> = { true: true, 1: true, false: false, 0: false, '': false }
 
 /** The fields of a form as JSON would have them. */
