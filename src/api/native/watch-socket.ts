@@ -45,7 +45,7 @@ export async function openWatchSocket(
   const call = callOf(request, reply)
   const socket: MessageSocket = new MessageSocket(upgrade(request, reply), {
     pingMs: keepAliveMs,
-    reserve: (bytes) => bodies.reserve(bytes, call),
+    reserve: (bytes, isBegun) => bodies.reserve(bytes, isBegun, call),
     onMessage: (message) => frames.take(message),
   })
   const frames = new FrameReceiver(

@@ -121,8 +121,12 @@ export class BodyReader {
   }
 
   /** Waits for room for bytes of a message. @throws ApiError 503 when the budget has none in time. */
-  reserve(bytes: number, { principal, closed }: Pick<ApiCall, 'principal' | 'closed'>): Promise<ByteLease> {
-    return this.#budget.acquire(bytes, principal.organisation, closed)
+  reserve(
+    bytes: number,
+    isBegun: boolean,
+    { principal, closed }: Pick<ApiCall, 'principal' | 'closed'>,
+  ): Promise<ByteLease> {
+    return this.#budget.acquire(bytes, principal.organisation, closed, isBegun)
   }
 
   /** Waits for room for a whole body, reads it, and decompresses it if it is compressed. */

@@ -21,7 +21,9 @@ export interface ByteBudgetOptions {
 
 interface Waiting {
   readonly id: number
+  /** The line in which it waits: its owner's, or one for messages of its owner that have begun. */
   readonly organisation: string
+  readonly owner: string
   readonly bytes: number
   readonly admit: (lease: ByteLease) => void
 }
@@ -58,15 +60,18 @@ export class ByteBudget {
   /**
    * Resolves when there is room. A body larger than the whole budget gets all of it.
    * @param signal cancels the wait.
+   * @param isBegun whether it is the rest of something that holds room: without more, it would keep what it has, so it waits
+   * for no share.
    * @throws ApiError 503 when there is no room in time; the signal's reason when it is aborted.
    */
-  async acquire(bytes: number, organisation: string, signal: AbortSignal): Promise<ByteLease> {
+  async acquire(bytes: number, owner: string, signal: AbortSignal, isBegun = false): Promise<ByteLease> {
     signal.throwIfAborted()
     const wanted = Math.min(bytes, this.#limit)
+    const organisation = isBegun ? `${owner} begun` : owner
     // Small bodies would keep the share of their organisation used up, and a large one waiting.
     const isFirst = this.#next === undefined && this.#queue.sizeOf(organisation) === 0
-    const isNext = isFirst && this.#isInShare({ organisation, bytes: wanted })
-    if (isNext && this.#taken + wanted <= this.#limit) return this.#lease(wanted, organisation)
+    const isNext = isFirst && this.#isInShare({ organisation, owner, bytes: wanted })
+    if (isNext && this.#taken + wanted <= this.#limit) return this.#lease(wanted, owner)
     if (this.#waiting >= MOST_WAITING) throw noRoom()
     return new Promise((resolve, reject) => {
       const leave = (reason: unknown) => {
@@ -85,6 +90,7 @@ export class ByteBudget {
       const item: Waiting = {
         id: ++this.#lastId,
         organisation,
+        owner,
         bytes: wanted,
         admit: (lease) => {
           settle()
@@ -102,8 +108,8 @@ export class ByteBudget {
     return this.#queue.heads.find((item) => this.#isInShare(item))
   }
 
-  #isInShare({ organisation, bytes }: Pick<Waiting, 'organisation' | 'bytes'>): boolean {
-    const held = this.#held.get(organisation)
+  #isInShare({ organisation, owner, bytes }: Omit<Waiting, 'id' | 'admit'>): boolean {
+    const held = organisation === owner ? this.#held.get(owner) : undefined
     return held === undefined || held + bytes <= Math.max(this.#limit * SHARE, LEAST_SHARE_BYTES)
   }
 
@@ -111,7 +117,7 @@ export class ByteBudget {
     for (let next = this.#next; next && this.#taken + next.bytes <= this.#limit; next = this.#next) {
       this.#queue.rotate(next.organisation)
       this.#queue.remove(next)
-      next.admit(this.#lease(next.bytes, next.organisation))
+      next.admit(this.#lease(next.bytes, next.owner))
     }
   }
 

@@ -24,8 +24,8 @@ export interface Message {
 
 interface MessageSocketOptions {
   readonly pingMs?: number | undefined
-  /** Waits for room for more bytes of a message. */
-  readonly reserve: (bytes: number) => Promise<ByteLease>
+  /** Waits for room for more bytes of a message. @param isBegun whether it has some already. */
+  readonly reserve: (bytes: number, isBegun: boolean) => Promise<ByteLease>
   readonly onMessage: (message: Message) => void
 }
 
@@ -115,7 +115,7 @@ export class MessageSocket {
 
   async #makeRoom(): Promise<void> {
     try {
-      this.#leases.push(await this.#options.reserve(this.#room))
+      this.#leases.push(await this.#options.reserve(this.#room, this.#leases.length > 0))
       this.#room *= 2
     } catch {
       this.close(TRY_AGAIN_LATER, 'The server has no room for a message of this size now')
