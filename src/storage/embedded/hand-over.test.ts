@@ -45,3 +45,31 @@ test('a process whose program ends before the database is open ends too', async 
   child.disconnect()
   expect(await once(child, 'exit')).toEqual([0, null])
 })
+
+test('a file system that cannot sync folders has a database', async () => {
+  const directory = await mkdtemp(join(tmpdir(), 'lookout-hand-over-'))
+  onTestFinished(() => rm(directory, { recursive: true, force: true, maxRetries: 5 }))
+  const patch = `
+    import fs, { fstatSync, fsyncSync } from 'node:fs'
+    import { syncBuiltinESMExports } from 'node:module'
+    const check = (fd) => {
+      if (fstatSync(fd).isDirectory()) throw Object.assign(new Error('EINVAL: invalid argument, fsync'), { code: 'EINVAL' })
+    }
+    const file = await fs.promises.open(process.execPath)
+    const { sync } = Object.getPrototypeOf(file)
+    Object.getPrototypeOf(file).sync = async function () {
+      check(this.fd)
+      await sync.call(this)
+    }
+    await file.close()
+    fs.fsyncSync = (fd) => {
+      check(fd)
+      fsyncSync(fd)
+    }
+    syncBuiltinESMExports()`
+  const program = new URL('database-process.ts', import.meta.url)
+  const execArgv = [`--import=data:text/javascript,${encodeURIComponent(patch)}`]
+  const child = fork(program, [directory, cacheDirectory()], { stdio: 'ignore', execArgv })
+  onTestFinished(() => void child.kill('SIGKILL'))
+  expect(await once(child, 'message')).toEqual([{ state: 'ready' }, undefined])
+})
