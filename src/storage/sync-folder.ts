@@ -4,13 +4,16 @@ import { join } from 'node:path'
 /** As many as Node's threads. */
 const AT_ONCE = 4
 
-/** Has a folder's names on the disk, so that a loss of power costs none of them. */
+/** Writes a folder's names to the disk, so that a loss of power costs none of them. */
 export async function syncFolder(path: string): Promise<void> {
   await using folder = await open(path)
-  await folder.sync()
+  await folder.sync().catch((error: NodeJS.ErrnoException) => {
+    // Some file systems, such as VirtualBox's shared folders, cannot sync a folder; PostgreSQL does without as well.
+    if (error.code !== 'EINVAL') throw error
+  })
 }
 
-/** The same with all that is in it. */
+/** Writes a folder and all that is in it to the disk. */
 export async function syncTree(path: string): Promise<void> {
   const names = ['', ...(await readdir(path, { recursive: true }))].values()
   const sync = async () => {

@@ -65,7 +65,7 @@ export class ChatTemplate {
           cause: error,
         })
       }
-      // The server's, as where it has no process.
+      // The server is at fault: it has no process, for example.
       if (error instanceof ApiError) throw error
       // Templates call `raise_exception` to reject a conversation, for example when roles do not alternate.
       const reason = error instanceof Error ? error.message : String(error)

@@ -188,7 +188,7 @@ export class GuardedProcess<Question, Answer> {
     } else if (++this.#failedStarts === MOST_FAILED_STARTS) {
       this.#failedStarts = 0
       const cause = new Error(`The process of ${this.#options.program.pathname} does not start`)
-      this.#rejectAll(serviceUnavailable('The server cannot start a process; try again later', RETRY_AFTER_S, cause))
+      this.#rejectAll(serviceUnavailable('No process can be started for it now; try again later', RETRY_AFTER_S, cause))
     }
     if (this.#asked.length === 0) return
     this.#child = this.#start()

@@ -43,7 +43,7 @@ async function main(directory: string, cache: string): Promise<void> {
   if (lock === null) return leave({ state: 'taken' })
   const data = join(directory, 'pgdata')
   await makeEmptyDatabase(data, cache)
-  // A loss of power may leave it empty, with which PostgreSQL does not start. The lock above says that no other process is there.
+  // A loss of power may leave it empty, and PostgreSQL would not start. The lock above excludes any other process.
   await rm(join(data, 'postmaster.pid'), { force: true })
   const pglite = await openPglite(data)
 

@@ -1,14 +1,15 @@
 import { fork } from 'node:child_process'
 import { once } from 'node:events'
-import { mkdtemp, rm } from 'node:fs/promises'
+import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { createServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { sql } from 'drizzle-orm'
+import pg from 'pg'
 import { expect, onTestFinished, test } from 'vitest'
 import { cacheDirectory } from '../../setup/native-library.mjs'
 import { Database } from '../database.ts'
-import { socketPath } from './address.ts'
+import { PathSocket, socketPath } from './address.ts'
 
 test('a process that ends between answering and being asked is followed by the next one', async () => {
   const directory = await mkdtemp(join(tmpdir(), 'lookout-hand-over-'))
@@ -44,4 +45,60 @@ test('a process whose program ends before the database is open ends too', async 
   onTestFinished(() => void child.kill('SIGKILL'))
   child.disconnect()
   expect(await once(child, 'exit')).toEqual([0, null])
+})
+
+test('a file system that cannot sync folders has a database', async () => {
+  const directory = await mkdtemp(join(tmpdir(), 'lookout-hand-over-'))
+  onTestFinished(() => rm(directory, { recursive: true, force: true, maxRetries: 5 }))
+  const patch = `
+    import fs, { fstatSync } from 'node:fs'
+    import { syncBuiltinESMExports } from 'node:module'
+    const { fsyncSync } = fs
+    const check = (fd) => {
+      if (fstatSync(fd).isDirectory()) throw Object.assign(new Error('EINVAL: invalid argument, fsync'), { code: 'EINVAL' })
+    }
+    const file = await fs.promises.open(process.execPath)
+    const { sync } = Object.getPrototypeOf(file)
+    Object.getPrototypeOf(file).sync = async function () {
+      check(this.fd)
+      await sync.call(this)
+    }
+    await file.close()
+    fs.fsyncSync = (fd) => {
+      check(fd)
+      fsyncSync(fd)
+    }
+    syncBuiltinESMExports()`
+  const program = new URL('database-process.ts', import.meta.url)
+  const execArgv = [`--import=data:text/javascript,${encodeURIComponent(patch)}`]
+  const child = fork(program, [directory, cacheDirectory()], { stdio: 'ignore', execArgv })
+  onTestFinished(() => void child.kill('SIGKILL'))
+  expect(await once(child, 'message')).toEqual([{ state: 'ready' }, undefined])
+})
+
+test('a disk that fails to sync ends the process', async () => {
+  const directory = await mkdtemp(join(tmpdir(), 'lookout-hand-over-'))
+  onTestFinished(() => rm(directory, { recursive: true, force: true, maxRetries: 5 }))
+  const bad = join(directory, 'bad')
+  const patch = `
+    import fs, { existsSync } from 'node:fs'
+    import { syncBuiltinESMExports } from 'node:module'
+    const { fdatasyncSync } = fs
+    fs.fdatasyncSync = (fd) => {
+      if (existsSync(${JSON.stringify(bad)})) throw Object.assign(new Error('EIO: i/o error, fdatasync'), { code: 'EIO' })
+      fdatasyncSync(fd)
+    }
+    syncBuiltinESMExports()`
+  const program = new URL('database-process.ts', import.meta.url)
+  const execArgv = [`--import=data:text/javascript,${encodeURIComponent(patch)}`]
+  const child = fork(program, [directory, cacheDirectory()], { stdio: 'ignore', execArgv })
+  onTestFinished(() => void child.kill('SIGKILL'))
+  await once(child, 'message')
+  const ended = once(child, 'exit')
+  const client = new pg.Client({ user: 'postgres', stream: () => new PathSocket(socketPath(directory)) })
+  client.on('error', () => {})
+  await client.connect()
+  await writeFile(bad, '')
+  await expect(client.query('create table kept ()')).rejects.toThrow()
+  expect(await ended).toEqual([1, null])
 })

@@ -39,9 +39,10 @@ export async function openPglite(dataDir: string, options: PGliteOptions = {}): 
       const { emscriptenOpts } = await super.init(pglite, given)
       const addSync = ({ NODEFS }: Parameters<NonNullable<typeof emscriptenOpts.preRun>[number]>[0]) => {
         NODEFS.stream_ops.fsync = ({ nfd, node }: OpenFile) => {
-          // A segment of the log has its bytes from the start, and is written without a change of size.
+          // A segment of the log has its full size from the start: a commit changes no metadata.
           const sync = node.isFolder ? fsyncSync : fdatasyncSync
-          sync(nfd)
+          // As an error number, with which PostgreSQL decides: it does without folders that cannot be synced.
+          NODEFS.tryFSOperation(() => sync(nfd))
           return 0
         }
       }
