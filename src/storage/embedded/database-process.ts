@@ -44,7 +44,8 @@ async function main(directory: string, cache: string): Promise<void> {
   const data = join(directory, 'pgdata')
   await makeEmptyDatabase(data, cache)
   // A loss of power may leave it empty, and PostgreSQL would not start. The lock above excludes any other process.
-  await rm(join(data, 'postmaster.pid'), { force: true })
+  // PostgreSQL names what keeps it from being removed.
+  await rm(join(data, 'postmaster.pid'), { force: true }).catch(() => {})
   const pglite = await openPglite(data)
 
   const shared = new SharedSession(
