@@ -5,11 +5,11 @@ import { tmpdir } from 'node:os'
 import { basename, join } from 'node:path'
 
 /** Mounts a small disk in memory. @returns its folder; null where that is not possible: it requires root on Linux. */
-export async function mountSmallDisk(size = 'size=80m'): Promise<string | null> {
+export async function mountSmallDisk(options = 'size=80m'): Promise<string | null> {
   if (process.platform !== 'linux' || process.getuid?.() !== 0) return null
   const directory = await mkdtemp(join(tmpdir(), 'lookout-small-'))
   try {
-    execFileSync('mount', ['-t', 'tmpfs', '-o', size, 'tmpfs', directory], { stdio: 'ignore' })
+    execFileSync('mount', ['-t', 'tmpfs', '-o', options, 'tmpfs', directory], { stdio: 'ignore' })
     return directory
   } catch {
     await rm(directory, { recursive: true })

@@ -11,6 +11,15 @@ import { cacheDirectory } from '../../setup/native-library.mjs'
 import { Database } from '../database.ts'
 import { PathSocket, socketPath } from './address.ts'
 
+/** Starts the process of a database. @param patch a module that it runs first. */
+function startProcess(directory: string, patch = '') {
+  const program = new URL('database-process.ts', import.meta.url)
+  const execArgv = [`--import=data:text/javascript,${encodeURIComponent(patch)}`]
+  const child = fork(program, [directory, cacheDirectory()], { stdio: 'ignore', execArgv })
+  onTestFinished(() => void child.kill('SIGKILL'))
+  return child
+}
+
 test('a process that ends between answering and being asked is followed by the next one', async () => {
   const directory = await mkdtemp(join(tmpdir(), 'lookout-hand-over-'))
   onTestFinished(() => rm(directory, { recursive: true, force: true, maxRetries: 5 }))
@@ -40,9 +49,7 @@ test('a transaction that writes much gets more time', async () => {
 test('a process whose program ends before the database is open ends too', async () => {
   const directory = await mkdtemp(join(tmpdir(), 'lookout-hand-over-'))
   onTestFinished(() => rm(directory, { recursive: true, force: true, maxRetries: 5 }))
-  const program = new URL('database-process.ts', import.meta.url)
-  const child = fork(program, [directory, cacheDirectory()], { stdio: 'ignore' })
-  onTestFinished(() => void child.kill('SIGKILL'))
+  const child = startProcess(directory)
   child.disconnect()
   expect(await once(child, 'exit')).toEqual([0, null])
 })
@@ -69,10 +76,7 @@ test('a file system that cannot sync folders has a database', async () => {
       fsyncSync(fd)
     }
     syncBuiltinESMExports()`
-  const program = new URL('database-process.ts', import.meta.url)
-  const execArgv = [`--import=data:text/javascript,${encodeURIComponent(patch)}`]
-  const child = fork(program, [directory, cacheDirectory()], { stdio: 'ignore', execArgv })
-  onTestFinished(() => void child.kill('SIGKILL'))
+  const child = startProcess(directory, patch)
   expect(await once(child, 'message')).toEqual([{ state: 'ready' }, undefined])
 })
 
@@ -89,10 +93,7 @@ test('a disk that fails to sync ends the process', async () => {
       fdatasyncSync(fd)
     }
     syncBuiltinESMExports()`
-  const program = new URL('database-process.ts', import.meta.url)
-  const execArgv = [`--import=data:text/javascript,${encodeURIComponent(patch)}`]
-  const child = fork(program, [directory, cacheDirectory()], { stdio: 'ignore', execArgv })
-  onTestFinished(() => void child.kill('SIGKILL'))
+  const child = startProcess(directory, patch)
   await once(child, 'message')
   const ended = once(child, 'exit')
   const client = new pg.Client({ user: 'postgres', stream: () => new PathSocket(socketPath(directory)) })

@@ -101,7 +101,7 @@ export function endsInTransaction(tail: Uint8Array): boolean {
 
 /**
  * Whether an answer ends with an error after which a process of PostgreSQL ends, as when its log cannot be written. The
- * embedded one would wait for its own locks for ever.
+ * embedded one would wait for its own locks forever.
  */
 export function endsWithPanic(tail: Buffer): boolean {
   return /\0V(PANIC|FATAL)\0.*\0\0$/s.test(tail.toString('latin1'))
