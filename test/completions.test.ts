@@ -150,6 +150,10 @@ test.each([
   [{ prompt: 'x', echo: true, logprobs: 21 }, 'logprobs', 'at most 20'],
   [{ prompt: 'x', stop: Array.from({ length: 33 }, () => 'x') }, 'stop', 'at most 32 items'],
   [{ prompt: 'x', logit_bias: { 5: 1 } }, 'logit_bias.5', 'only an empty one'],
+  [{ prompt: 'x', guided_json: { type: 'object' } }, 'guided_json', 'use structured_outputs'],
+  [{ prompt: 'x', structured_outputs: { grammar: 'root ::= "a"' } }, 'structured_outputs.grammar', 'not supported'],
+  [{ prompt: 'x', structured_outputs: { regex: '\ud800' } }, 'structured_outputs.regex', 'lone surrogate'],
+  [{ prompt: 'x', regex: 'a', response_format: { type: 'json_object' } }, 'regex', 'cannot be combined'],
   [{ prompt: ['x', 'y'.repeat(40_000)] }, 'prompt[1]', 'too long'],
   [{ prompt: 'x', max_tokens: 8193 }, 'max_tokens', 'max_tokens is 8193, but'],
 ])('%j is refused by the name of its field', async (body, param, message) => {
@@ -158,6 +162,16 @@ test.each([
   const error = await errorOf(response)
   expect(error).toMatchObject({ type: 'invalid_request_error', param })
   expect(error.message).toContain(message)
+})
+
+test('a completion that an engine lets out of its structure is an error', async () => {
+  server.engine.script = { texts: ['no'] }
+  const response = await server.post(URL, { model, prompt: 'x', structured_outputs: { choice: ['a', 'b'] } })
+  expect(response.status).toBe(500)
+  expect(await errorOf(response)).toMatchObject({
+    code: 'output_validation_failed',
+    param: 'structured_outputs.choice',
+  })
 })
 
 describe('with the shipped model', () => {
@@ -204,6 +218,28 @@ describe('with the shipped model', () => {
       const next = await rated({ prompt: tokens!.slice(0, at).join(''), max_tokens: 1, logprobs: 5, echo: false })
       expect(next.top_logprobs).toEqual([top_logprobs![at]])
     }
+  })
+
+  const schema = { type: 'object', properties: { n: { enum: [1, 2] } }, required: ['n'], additionalProperties: false }
+  test.each([
+    [{ structured_outputs: { choice: ['left', 'right'] } }, /^(?:left|right)$/],
+    [{ structured_outputs: { regex: '[ab]{3}!' } }, /^[ab]{3}!$/],
+    [{ structured_outputs: { json: schema } }, /^\{\s*"n"\s*:\s*[12]\s*\}$/],
+    [{ regex: '\\d{4}' }, /^\d{4}$/],
+    [{ response_format: { type: 'json_schema', json_schema: { name: 'n', schema } } }, /^\{\s*"n"\s*:\s*[12]\s*\}$/],
+  ])('completions have the structure that %j asks for', async (structure, pattern) => {
+    const asked = { prompt: ['Hi', PROMPT], n: 2, temperature: 1, max_tokens: 40, ...structure }
+    const { choices } = await complete(asked)
+    expect(choices).toHaveLength(4)
+    for (const { text } of choices) expect(text).toMatch(pattern)
+    const echoes = (await complete({ ...asked, echo: true })).choices
+    expect(echoes.every(({ text }) => pattern.test(text.replace(/^Hi|^.*assistant\n/s, '')))).toBe(true)
+  })
+
+  test('a schema that is none is refused by the name of its field', async () => {
+    const body = { model, prompt: 'x', structured_outputs: { json: { minLength: 'a' } } }
+    const response = await shipped.post(URL, body)
+    expect([response.status, (await errorOf(response)).param]).toEqual([400, 'structured_outputs.json.minLength'])
   })
 
   test('token ids are taken as they are, one list or several', async () => {

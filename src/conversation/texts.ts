@@ -8,25 +8,31 @@ import { assembleChoices } from './reply/assembler.ts'
 import type { ChoiceEvent } from './reply/reply.ts'
 import { ReplyReader } from './reply/reply-reader.ts'
 import { ReplySpec } from './reply/reply-spec.ts'
+import { constraintOf, type StructureChecker } from './reply/structure/structured-reply.ts'
 import type { TextRequest } from './request/text-request.ts'
 
 /**
  * Starts the completions of texts. They are numbered prompt by prompt. Resolves when the engine has admitted them.
  * @throws ApiError 400 for a model whose server takes only messages, and for longer completions than the model gives.
  */
-export async function startTexts(request: TextRequest, call: Call): Promise<AsyncIterable<ChoiceEvent>> {
+export async function startTexts(
+  request: TextRequest,
+  call: Call,
+  structures: StructureChecker,
+): Promise<AsyncIterable<ChoiceEvent>> {
   const { model, organisation, signal } = call
   if (model.card.engine.type === 'openai') {
     throw invalidRequest(`The model '${model.id}' takes only messages: use /v1/chat/completions`, 'model')
   }
   checkMaxTokens(request, model)
-  const { prompts, choices: n, stops, streamed, echo, topLogProbs } = request
+  const { prompts, choices: n, stops, structure, streamed, echo, topLogProbs } = request
   const isLocal = model.card.engine.type === 'local'
   if (!isLocal && prompts.some((prompt) => typeof prompt !== 'string'))
     throw invalidRequest(`The model '${model.id}' runs on other servers and takes no token ids`, 'prompt')
   if (!isLocal && echo && topLogProbs !== null)
     throw invalidRequest(`The servers of the model '${model.id}' do not rate prompts`, 'logprobs')
-  const spec = new ReplySpec({}, model)
+  const spec = new ReplySpec({ bound: structure === null ? null : constraintOf(structure) }, model)
+  call.onIgnored?.(spec.ignoredKeywords)
   const branches: Work['branches'][number][] = []
   // Sequential, so that a text that is too long is rejected before the others are counted.
   for (const [index, prompt] of prompts.entries()) {
@@ -42,7 +48,8 @@ export async function startTexts(request: TextRequest, call: Call): Promise<Asyn
   const completions = branches.flatMap(({ maxTokens }) =>
     Array.from({ length: n }, () => ({ readers: [verbatim()], maxTokens: maxTokens!, nothing: '' })),
   )
-  const events = assembleChoices({ ...call, generation, completions, completionsOfBranch: n, stops })
+  const replies = assembleChoices({ ...call, generation, completions, completionsOfBranch: n, stops })
+  const events = structures.checked(replies, structure, organisation)
   return echoes === null ? events : withEchoes(echoes, n, events)
 }
 

@@ -1,3 +1,5 @@
+import type { Names } from '../../lib/errors/param.ts'
+import type { Structure } from './chat-request.ts'
 import type { ReplyOptions } from './reply-options.ts'
 
 /** Texts that the model goes on with, as they are: without a template, and with the control tokens that the client writes. */
@@ -10,6 +12,10 @@ export interface TextRequest extends Pick<ReplyOptions, 'maxTokens' | 'maxTokens
   readonly choices: number
   /** Texts before which a completion ends, none of them empty. */
   readonly stops: readonly string[]
+  /** Null for free text. */
+  readonly structure: Structure | null
+  /** What the client calls the parameters of the structure. */
+  readonly names: Names
   /** Whether the client reads the completions as they are generated. */
   readonly streamed: boolean
 }

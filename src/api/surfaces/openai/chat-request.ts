@@ -107,40 +107,49 @@ function choiceOf({ tool_choice: choice }: ChatRequestBody): ChatRequest['toolUs
 }
 
 /** @param tools the index in the request of each tool that the model may call. */
-function paramNames(
-  { response_format: format, structured_outputs: outputs, messages }: ChatRequestBody,
-  tools: readonly number[],
-): Names {
+function paramNames(body: ChatRequestBody, tools: readonly number[]): Names {
+  const names = structureNames(body)
   return (path) => {
     const [list, index, key, at, ...rest] = path
     if (list === 'tools' && typeof index === 'number') return [list, tools[index]!, ...path.slice(2)]
     if (list === 'messages' && key === 'content' && typeof at === 'number' && rest.length > 0) {
-      const part: object | string | undefined = messages[index as number]?.content?.[at]
+      const part: object | string | undefined = body.messages[index as number]?.content?.[at]
       if (typeof part === 'object' && 'sent' in part) return [list, index!, key, at, part.sent as string]
       // The client's own name of a part, whose media may have become another.
       if (typeof part === 'object' && 'image_url' in part) return [list, index!, key, at, 'image_url', ...rest.slice(1)]
     }
-    if (outputs) {
-      const field = (kind: string) => ['structured_outputs', kind]
-      return namesOf([
-        [SCHEMA, field('json')],
-        [['response_format'], field((outputs.json ?? null) === null ? 'json_object' : 'json')],
-        [['regex'], field(outputs.choice ? 'choice' : 'regex')],
-      ])(path)
-    }
-    if (format?.type !== 'json_object') return path
-    const field = (format.schema ?? null) === null ? 'value' : 'schema'
-    return namesOf([[SCHEMA, ['response_format', field]]])(path)
+    return names(path)
   }
 }
+
+/** The names of the parameters that ask for a structure, in the words of the client. */
+export function structureNames({ response_format: format, structured_outputs: outputs }: StructureBody): Names {
+  if (outputs) {
+    const field = (kind: string) => ['structured_outputs', kind]
+    return namesOf([
+      [SCHEMA, field('json')],
+      [['response_format'], field((outputs.json ?? null) === null ? 'json_object' : 'json')],
+      [['regex'], field(outputs.choice ? 'choice' : 'regex')],
+    ])
+  }
+  if (format?.type !== 'json_object') return (path) => path
+  const field = (format.schema ?? null) === null ? 'value' : 'schema'
+  return namesOf([[SCHEMA, ['response_format', field]]])
+}
+
+type StructureBody = Pick<ChatRequestBody, 'regex' | 'response_format' | 'structured_outputs'>
 
 /** The structure of `json_object`: any object, or the schema that other servers accept with it. */
 export function structureOfObject(schema: unknown): Structure {
   return (schema ?? null) === null ? { type: 'json_object' } : { type: 'json_schema', schema }
 }
 
-function structureOf(body: ChatRequestBody): Structure | null {
-  const { regex, response_format: format, structured_outputs: outputs } = body
+/** @throws ApiError 400 for several structures. */
+export function structureOf({
+  regex,
+  response_format: format,
+  structured_outputs: outputs,
+}: StructureBody): Structure | null {
   const controls = Object.entries({ structured_outputs: outputs, regex, response_format: format })
   const [first, second] = controls.flatMap(([name, value]) => ((value ?? null) === null ? [] : [name]))
   if (first !== undefined && second !== undefined) {

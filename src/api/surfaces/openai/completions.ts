@@ -8,6 +8,7 @@ import type { ReadBody } from '../../http/body/body-reader.ts'
 import { addCalls } from '../../http/client-call.ts'
 import { bodiesOf, type Serving } from '../admission.ts'
 import { type ChatSurface, type Frames, type ReplyWriter, serveChat } from '../serve-chat.ts'
+import { structureNames, structureOf } from './chat-request.ts'
 import { type CompletionForm, toOpenAiUsage } from './completion-writer.ts'
 import { finite } from './log-probs.ts'
 import { toReplyOptions } from './reply-options.ts'
@@ -47,6 +48,8 @@ function toTextRequest(body: CompletionRequestBody): TextRequest {
     echo: body.echo === true,
     choices: n ?? 1,
     stops: typeof stop === 'string' ? [stop] : (stop ?? []),
+    structure: structureOf(body),
+    names: structureNames(body),
     streamed: stream === true,
   }
 }

@@ -65,6 +65,8 @@ const jsonObjectFormat = z.object({
   value: jsonSchema.optional().describe("The same, as clients of Hugging Face's servers send it."),
 })
 
+export const openAiResponseFormat = z.discriminatedUnion('type', [...responseFormat.options, jsonObjectFormat])
+
 const streamOptions = requests.object('StreamOptions', { include_usage: z.boolean().nullish() })
 
 /** Body of `POST /v1/chat/completions`. Unknown keys are dropped. */
@@ -89,7 +91,7 @@ export const chatRequest = requests.object('ChatCompletionRequest', {
 export const openAiChatRequest = chatRequest
   .extend({
     n: z.int().min(1).max(MOST_CHOICES).nullish(),
-    response_format: z.discriminatedUnion('type', [...responseFormat.options, jsonObjectFormat]).nullish(),
+    response_format: openAiResponseFormat.nullish(),
     reasoning_effort: anyEffort.nullish(),
     stream_options: openAiStreamOptions.nullish(),
     tool_choice: z.union([anyChoiceMode, z.discriminatedUnion('type', [namedTool, allowedTools])]).nullish(),

@@ -1,8 +1,9 @@
 import { z } from 'zod'
 import { type BodyFormat, bodyFormat } from '../../../http/body/body-format.ts'
 import { requestSchemas, requests, responses } from '../../../http/wire/components.ts'
+import { openAiResponseFormat } from './chat-request.ts'
 import { finishReason, usage } from './chat-response.ts'
-import { openAiFields, openAiStreamOptions, stopSequences } from './openai-fields.ts'
+import { constraints, openAiFields, openAiStreamOptions, stopSequences } from './openai-fields.ts'
 import { replyOptions } from './reply-options.ts'
 
 /** As many as a multilook has, and as many completions of each. */
@@ -49,6 +50,9 @@ export const completionRequest = requests
     suffix: z.literal('', 'text before a given end is not supported').nullish(),
     logit_bias: noBias.nullish(),
     stop: stopSequences(MOST_STOPS),
+    regex: z.string().min(1).nullish(),
+    response_format: openAiResponseFormat.nullish(),
+    ...constraints,
     ...{ frequency_penalty, presence_penalty, temperature, top_k, top_p, seed, user },
   })
   .superRefine(({ n, best_of: best, stream, stream_options: options }, context) => {

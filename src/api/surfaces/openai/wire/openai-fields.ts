@@ -59,6 +59,16 @@ const structuredOutputs = z
 /** A constraint under a name of another server, without which the reply would be anything. */
 const constraint = refused('it is not supported; use structured_outputs')
 
+/** Structures as other servers take them. */
+export const constraints = {
+  structured_outputs: structuredOutputs.nullish(),
+  guided_json: constraint,
+  guided_regex: constraint,
+  guided_choice: constraint,
+  guided_grammar: constraint,
+  ebnf: constraint,
+}
+
 /** Fields of OpenAI's chat completions that the contract does not have. */
 export const openAiFields = {
   stop: stopSequences(4),
@@ -78,12 +88,7 @@ export const openAiFields = {
   moderation: refused(),
   prediction: refused(),
   web_search_options: refused(),
-  structured_outputs: structuredOutputs.nullish(),
-  guided_json: constraint,
-  guided_regex: constraint,
-  guided_choice: constraint,
-  guided_grammar: constraint,
-  ebnf: constraint,
+  ...constraints,
 }
 
 export const openAiStreamOptions = z.object({
