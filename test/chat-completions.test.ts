@@ -271,6 +271,15 @@ describe('what reaches the engine', () => {
     })
   })
 
+  test('min_p and repetition_penalty of other servers count, and values that they cannot have do not', async () => {
+    await server.post('/v1/chat/completions', { ...hello, min_p: 0.15, repetition_penalty: 1.05 })
+    const [given] = server.engine.works[0]!.branches
+    expect(given!.sampling).toMatchObject({ minP: 0.15, repetitionPenalty: 1.05 })
+    await server.post('/v1/chat/completions', { ...hello, min_p: 2, repetition_penalty: -1 })
+    const { minP, repetitionPenalty } = server.engine.works[1]!.branches[0]!.sampling
+    expect([minP, repetitionPenalty]).toEqual([undefined, undefined])
+  })
+
   test('max_completion_tokens takes precedence over max_tokens', async () => {
     await server.post('/v1/chat/completions', { ...hello, max_completion_tokens: 5, max_tokens: 9 })
     expect(server.engine.works[0]!.branches[0]!.maxTokens).toBe(5)

@@ -296,6 +296,8 @@ describe('fields of OpenAI that the contract does not have', () => {
     ['structured_outputs', { grammar: 'root ::= "a"' }],
     ['guided_json', { type: 'object' }],
     ['ebnf', 'root ::= "a"'],
+    ['min_p', 1.5],
+    ['repetition_penalty', 0],
   ])('%s: what cannot be kept is rejected by name: %j', async (name, value) => {
     const response = await plain({ [name]: value })
     expect(response.status).toBe(400)

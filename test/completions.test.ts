@@ -236,6 +236,16 @@ describe('with the shipped model', () => {
     expect(echoes.every(({ text }) => pattern.test(text.replace(/^Hi|^.*assistant\n/s, '')))).toBe(true)
   })
 
+  test('min_p leaves only the likeliest tokens, and a repetition penalty avoids those of the prompt', async () => {
+    const textOf = async (body: object) => (await complete({ max_tokens: 12, seed: 5, ...body })).choices[0]!.text
+    const prompt = `${PROMPT}A red circle and`
+    const likeliest = await textOf({ prompt })
+    expect(await textOf({ prompt, temperature: 2 })).not.toBe(likeliest)
+    expect(await textOf({ prompt, temperature: 2, min_p: 1 })).toBe(likeliest)
+    expect(await textOf({ prompt: '0000000000' })).toBe('000000000000')
+    expect(await textOf({ prompt: '0000000000', repetition_penalty: 1.5 })).not.toMatch(/^0/)
+  })
+
   test('a schema that is none is refused by the name of its field', async () => {
     const body = { model, prompt: 'x', structured_outputs: { json: { minLength: 'a' } } }
     const response = await shipped.post(URL, body)

@@ -89,8 +89,10 @@ describe('chat', () => {
 
   test('takes options, and those that it has no use for', async () => {
     const options = { num_predict: 50, temperature: 0.7, top_k: 5, top_p: 0.9, seed: 1, num_ctx: 4096, stop: ['lamps'] }
-    const reply = await client.chat({ model: `${model}:latest`, messages, options, keep_alive: '5m' })
+    const penalised = { ...options, min_p: 0.05, repeat_penalty: 1.1 }
+    const reply = await client.chat({ model: `${model}:latest`, messages, options: penalised, keep_alive: '5m' })
     expect(branch()).toMatchObject({ maxTokens: 50, sampling: { temperature: 0.7, topK: 5, topP: 0.9, seed: 1 } })
+    expect(branch().sampling).toMatchObject({ minP: 0.05, repetitionPenalty: 1.1 })
     expect(reply).toMatchObject({ message: { content: 'Two ' }, done_reason: 'stop' })
     const script = server.engine.script
     server.engine.script = { texts: ['Two', ' red', ' lamps', '.'], textsPerEvent: 4, endless: true }

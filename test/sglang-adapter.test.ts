@@ -95,6 +95,8 @@ describe.each([
       },
     })
     expect(sglang.asked[0]!.image_data).toBeUndefined()
+    await ask({ ...hello, min_p: 0.1, repetition_penalty: 1.2 })
+    expect(sglang.asked[1]).toMatchObject({ sampling_params: { min_p: 0.1, repetition_penalty: 1.2 } })
   })
 
   test('as many tokens as were asked for', async () => {

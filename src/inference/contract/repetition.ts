@@ -10,12 +10,13 @@ export interface RepetitionLimits {
   readonly tokens: number
 }
 
-/** Null where the model's card does not ask for it, or where negative penalties ask for repetition. */
+/** Null where the model's card does not ask for it, or where penalties ask for repetition. */
 export function createRepetition(
   limits: RepetitionLimits | null,
-  { frequencyPenalty, presencePenalty }: Sampling,
+  { frequencyPenalty, presencePenalty, repetitionPenalty = 1 }: Sampling,
 ): Repetition | null {
-  return limits === null || frequencyPenalty < 0 || presencePenalty < 0 ? null : new Repetition(limits)
+  const isWanted = frequencyPenalty < 0 || presencePenalty < 0 || repetitionPenalty < 1
+  return limits === null || isWanted ? null : new Repetition(limits)
 }
 
 /** Follows the tokens of a completion and detects when they only repeat themselves. */

@@ -77,6 +77,16 @@ export interface Sampling {
   readonly frequencyPenalty: number
   readonly presencePenalty: number
   /**
+   * Tokens are drawn only if they are at least this likely in relation to the likeliest one, at the temperature. In [0, 1]; 0,
+   * the default, is off.
+   */
+  readonly minP?: number
+  /**
+   * Positive logits of tokens in the prompt's text and in the completion are divided by it, negative ones multiplied
+   * (https://arxiv.org/abs/1909.05858). More than 0; 1, the default, is off.
+   */
+  readonly repetitionPenalty?: number
+  /**
    * An integer from 0 to 2^32 - 1: the same work with the same seed is sampled with the same random numbers. Absent: others
    * each time. Servers of other engines take it as far as they can.
    */

@@ -79,10 +79,11 @@ function pathWithin({ images }: MessageBody, path: Path): Path {
 const LEAST_TOP_P = 1e-6
 
 function repliesTo(body: ReplyBody): Omit<ChatRequest, 'messages' | 'tools'> {
-  const { num_predict: most, stop, ...options } = body.options ?? {}
+  const { num_predict: most, stop, repeat_penalty: repetition_penalty, ...options } = body.options ?? {}
   return {
     ...toReplyOptions({
       ...options,
+      repetition_penalty,
       top_p: Math.max(LEAST_TOP_P, options.top_p ?? 1),
       top_k: Math.max(0, options.top_k ?? 0),
       max_completion_tokens: typeof most === 'number' && most >= 0 ? most : null,

@@ -20,6 +20,8 @@ export function toReplyOptions(body: OptionsBody): ReplyOptions {
       topK: body.top_k ?? 0,
       frequencyPenalty: body.frequency_penalty ?? 0,
       presencePenalty: body.presence_penalty ?? 0,
+      ...(body.min_p ? { minP: body.min_p } : {}),
+      ...(body.repetition_penalty ? { repetitionPenalty: body.repetition_penalty } : {}),
       // Clients may send larger numbers than an engine accepts.
       ...(seed === null ? {} : { seed: seed >>> 0 }),
     },

@@ -6,16 +6,26 @@ export interface Ask {
   readonly allowed?: Int32Array | undefined
   /** Subtracted from the logits of tokens before one is chosen. */
   readonly penalties: ReadonlyMap<number, number>
+  /** Null without a repetition penalty. It applies before the other penalties. */
+  readonly repeated?: Repeated | null
   /** 0 for greedy sampling. */
   readonly temperature: number
   /** Number of the likeliest tokens that may be drawn; 0 for all. */
   readonly topK: number
   /** Nucleus sampling: only the likeliest tokens whose probabilities add up to this may be drawn. */
   readonly topP: number
+  /** Least probability of a token that may be drawn, as a share of that of the likeliest; 0, the default, for all. */
+  readonly minP?: number
   /** Seed of this draw: 32 random bits. */
   readonly drawSeed: number
   /** Number of top log-probabilities beside that of the chosen token; null for no log-probabilities. */
   readonly ranked: number | null
+}
+
+/** What a repetition penalty applies to. */
+interface Repeated {
+  readonly tokens: ReadonlySet<number>
+  readonly penalty: number
 }
 
 export interface Chosen {
@@ -61,17 +71,22 @@ export function isSame(one: Ask, other: Ask): boolean {
 
 /** Samples from a row of logits. */
 export function chooseFrom(operations: LogitsOperations, logits: Float32Array, ask: Ask): Chosen {
-  const token = penalised(logits, ask.penalties, () => chooseToken(operations, logits, ask))
+  const token = penalised(logits, ask, () => chooseToken(operations, logits, ask))
   const { ranked, allowed } = ask
   return { token, ranking: ranked === null ? null : rankTokens(operations, logits, token, ranked, allowed) }
 }
 
 /** Applies the penalties during `choose` only: several requests may share a row. */
-function penalised(logits: Float32Array, penalties: ReadonlyMap<number, number>, choose: () => number): number {
-  if (penalties.size === 0) return choose()
+function penalised(logits: Float32Array, { penalties, repeated }: Ask, choose: () => number): number {
+  if (penalties.size === 0 && !repeated) return choose()
   const before = new Map<number, number>()
+  for (const token of repeated?.tokens ?? []) {
+    const logit = logits[token]!
+    before.set(token, logit)
+    logits[token] = logit > 0 ? logit / repeated!.penalty : logit * repeated!.penalty
+  }
   for (const [token, amount] of penalties) {
-    before.set(token, logits[token]!)
+    if (!before.has(token)) before.set(token, logits[token]!)
     logits[token]! -= amount
   }
   try {
@@ -82,7 +97,7 @@ function penalised(logits: Float32Array, penalties: ReadonlyMap<number, number>,
 }
 
 function chooseToken(operations: LogitsOperations, logits: Float32Array, ask: Ask): number {
-  const { temperature, topK, topP, drawSeed, allowed } = ask
+  const { temperature, topK, topP, minP = 0, drawSeed, allowed } = ask
   if (temperature > 0 && topK > 0) {
     const tokens = operations.topK(logits, topK, allowed)
     const own = new Float32Array(tokens.length)
@@ -90,11 +105,17 @@ function chooseToken(operations: LogitsOperations, logits: Float32Array, ask: As
     const drawn = sampleFromTopK(tokens, own, ask)
     if (drawn !== null) return drawn
   } else if (temperature > 0) {
-    const minLogit = topP < 1 ? operations.topPCutoff(logits, topP, allowed) : Number.NEGATIVE_INFINITY
-    const drawn = operations.sample(logits, { temperature, minLogit, drawSeed }, allowed)
+    const nucleus = topP < 1 ? operations.topPCutoff(logits, topP, allowed) : Number.NEGATIVE_INFINITY
+    const least = minP > 0 ? leastLogit(logits[operations.argmax(logits, allowed)]!, ask) : nucleus
+    const drawn = operations.sample(logits, { temperature, minLogit: Math.max(nucleus, least), drawSeed }, allowed)
     if (drawn !== null) return drawn
   }
   return operations.argmax(logits, allowed)
+}
+
+/** The least logit that min-p lets through. @param most the largest one. */
+function leastLogit(most: number, { temperature, minP = 0 }: Ask): number {
+  return most + temperature * Math.log(minP)
 }
 
 /**
@@ -104,7 +125,10 @@ function chooseToken(operations: LogitsOperations, logits: Float32Array, ask: As
  */
 export function sampleFromTopK(tokens: Int32Array, logits: Float32Array, ask: Ask): number | null {
   if (tokens.length === 0) return null
-  const count = nucleusSize(logits, ask.topP)
+  const nucleus = nucleusSize(logits, ask.topP)
+  const least = leastLogit(logits[0]!, ask)
+  const beyond = logits.findIndex((logit) => logit < least)
+  const count = beyond === -1 ? nucleus : Math.min(nucleus, beyond)
   return sampleAmong(tokens.subarray(0, count), logits, { temperature: ask.temperature, drawSeed: ask.drawSeed })
 }
 

@@ -30,6 +30,11 @@ describe.each([
   ['top_k', { topK: 3 }, [0, 7, 1]],
   ['top_p', { topP: 0.5 }, [0, 7]],
   ['top_k before top_p', { topK: 3, topP: 0.8 }, [0, 7, 1]],
+  // At temperature 2, the ratio of a logit of 0 to the largest one is exp(-1); at temperature 0.5, it is exp(-4).
+  ['min_p', { temperature: 2, minP: 0.36 }, [0, 7, 1, 2, 6, 3]],
+  ['min_p at a low temperature', { temperature: 0.5, minP: 0.36 }, [0, 7, 1]],
+  ['min_p within top_k', { topK: 4, minP: 0.6 }, [0, 7, 1]],
+  ['min_p within top_p', { topP: 0.5, minP: 0.1 }, [0, 7]],
 ] as const)('%s', (_, sampling, among) => {
   test('each token is drawn with its probability', () => {
     const draws = 20_000
@@ -82,9 +87,46 @@ test('penalties and masks', () => {
   )
 })
 
+describe('a repetition penalty', () => {
+  const choices = (
+    sampling: Partial<Sampling>,
+    prompt: readonly number[],
+    logits: readonly number[],
+    count: number,
+  ) => {
+    const sampler = new DrawingSampler({ ...PLAIN, temperature: 0, ...sampling }, 1, prompt)
+    return Array.from({ length: count }, () => sampler.sample(rowOf(logits), 0))
+  }
+
+  test('divides positive logits and multiplies negative ones, of the prompt and of what was chosen', () => {
+    // 0 and 7 become 1 and 0.95; then 1 and 2 become 0.75 and 0.5, so that 0 is the likeliest again.
+    expect(choices({ repetitionPenalty: 2 }, [], LOGITS, 5)).toEqual([0, 7, 1, 0, 0])
+    expect(choices({ repetitionPenalty: 2 }, [0, 7, 7], LOGITS, 1)).toEqual([1])
+    expect(choices({ repetitionPenalty: 2 }, [0], [-1, -1.9], 2)).toEqual([1, 0])
+    expect(choices({ repetitionPenalty: 0.5 }, [2], LOGITS, 1)).toEqual([0])
+    expect(choices({ repetitionPenalty: 0.4 }, [2], LOGITS, 2)).toEqual([2, 2])
+  })
+
+  test('comes before the other penalties, and leaves the row as it was', () => {
+    // 5 / 2 - 1 is more than 1.4, and (5 - 1) / 2 is 2.
+    expect(choices({ repetitionPenalty: 2, presencePenalty: 1 }, [], [5, 1.4, 1.6], 3)).toEqual([0, 2, 0])
+    const row = Float32Array.from(LOGITS)
+    const sampler = new DrawingSampler({ ...PLAIN, repetitionPenalty: 1.3, frequencyPenalty: 1 }, 1, [1, 4, 5])
+    for (let at = 0; at < 5; at++) sampler.sample({ choose: (_, ask) => chooseFrom(PLAIN_OPERATIONS, row, ask) }, 0)
+    expect(row).toEqual(Float32Array.from(LOGITS))
+  })
+
+  test('counts tokens that may come before', () => {
+    const sampler = new DrawingSampler({ ...PLAIN, repetitionPenalty: 2 }, 1, [3])
+    sampler.accept(4)
+    expect(sampler.ask([5]).repeated).toEqual({ tokens: new Set([3, 4, 5]), penalty: 2 })
+    expect(sampler.ask().repeated).toEqual({ tokens: new Set([3, 4]), penalty: 2 })
+  })
+})
+
 test.each([[[Number.NaN, Number.NaN]], [[Number.NEGATIVE_INFINITY, Number.NEGATIVE_INFINITY]]])(
   'logits that are no numbers still give a token: %j',
   (logits) => {
-    expect([0, 1]).toContain(draw(logits, { topP: 0.5 }, 1))
+    expect([0, 1]).toContain(draw(logits, { topP: 0.5, minP: 0.1 }, 1))
   },
 )

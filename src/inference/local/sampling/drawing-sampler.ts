@@ -13,17 +13,23 @@ export class DrawingSampler implements FreeSampler {
   readonly #seed: number
   /** Number of occurrences of each token in the completion. */
   readonly #counts = new Map<number, number>()
+  /** Tokens that a repetition penalty applies to; null without one. */
+  readonly #repeated: Set<number> | null
   #position = 0
 
-  constructor(sampling: Sampling, seed: number) {
+  /** @param prompt the tokens before the completion; needed for a repetition penalty only. */
+  constructor(sampling: Sampling, seed: number, prompt: Iterable<number> = []) {
     this.#sampling = sampling
     this.#seed = seed
+    this.#repeated = penalisesRepetition(sampling) ? new Set(prompt) : null
   }
 
   ask(ahead: readonly number[] = [], allowed?: Int32Array): Ask {
-    const { temperature, topK, topP } = this.#sampling
+    const { temperature, topK, topP, minP = 0, repetitionPenalty: penalty = 1 } = this.#sampling
     const drawSeed = fmix32(this.#seed ^ fmix32(this.#position + ahead.length))
-    return { allowed, penalties: this.#penalties(ahead), temperature, topK, topP, drawSeed, ranked: null }
+    const repeated = this.#repeated && { tokens: new Set([...this.#repeated, ...ahead]), penalty }
+    const penalties = this.#penalties(ahead)
+    return { allowed, penalties, repeated, temperature, topK, topP, minP, drawSeed, ranked: null }
   }
 
   sample(rows: Rows, row: number, allowed?: Int32Array): number {
@@ -39,6 +45,7 @@ export class DrawingSampler implements FreeSampler {
   accept(token: number): void {
     this.#position++
     count(this.#counts, token)
+    this.#repeated?.add(token)
   }
 
   #penalties(ahead: readonly number[]): ReadonlyMap<number, number> {
@@ -49,6 +56,10 @@ export class DrawingSampler implements FreeSampler {
     for (const [token, times] of counts) counts.set(token, frequencyPenalty * times + presencePenalty)
     return counts
   }
+}
+
+export function penalisesRepetition({ repetitionPenalty = 1 }: Sampling): boolean {
+  return repetitionPenalty !== 1
 }
 
 function count(counts: Map<number, number>, token: number): void {

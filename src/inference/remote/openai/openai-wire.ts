@@ -178,13 +178,17 @@ export class OpenAiWire implements Wire<ChatQuestion> {
 }
 
 /** Only what differs from the defaults of all servers: some refuse fields that they do not know. */
-function samplingOf({ temperature, topP, topK, frequencyPenalty, presencePenalty, seed }: Sampling): object {
+function samplingOf(sampling: Sampling): object {
+  const { temperature, topP, topK, minP = 0, frequencyPenalty, presencePenalty, seed } = sampling
+  const { repetitionPenalty = 1 } = sampling
   return {
     temperature,
     ...(topP === 1 ? {} : { top_p: topP }),
     ...(topK === 0 ? {} : { top_k: topK }),
     ...(frequencyPenalty === 0 ? {} : { frequency_penalty: penaltyOf(frequencyPenalty) }),
     ...(presencePenalty === 0 ? {} : { presence_penalty: penaltyOf(presencePenalty) }),
+    ...(minP === 0 ? {} : { min_p: minP }),
+    ...(repetitionPenalty === 1 ? {} : { repetition_penalty: repetitionPenalty }),
     ...(seed === undefined ? {} : { seed }),
   }
 }

@@ -78,9 +78,9 @@ export class SglangWire implements TokenWire {
   }
 
   /** It gives those that it samples from, before top_k and top_p. */
-  logProbProblem({ temperature, frequencyPenalty, presencePenalty }: Sampling): string | null {
+  logProbProblem({ temperature, frequencyPenalty, presencePenalty, repetitionPenalty = 1 }: Sampling): string | null {
     const isUnchanged = temperature === 0 || temperature === 1
-    if (isUnchanged && frequencyPenalty === 0 && presencePenalty === 0) return null
+    if (isUnchanged && frequencyPenalty === 0 && presencePenalty === 0 && repetitionPenalty === 1) return null
     return 'The servers of this model give log-probabilities at temperature 0 or 1 and without penalties only.'
   }
 
@@ -128,15 +128,16 @@ function generateBody(asked: CompletionRequest, images: readonly string[]): obje
 }
 
 /** All of them: a server may have been started with other preferences (`--preferred-sampling-params`). */
-function samplingOf({ temperature, topP, topK, frequencyPenalty, presencePenalty, seed }: Sampling): object {
+function samplingOf(sampling: Sampling): object {
+  const { temperature, topP, topK, minP = 0, frequencyPenalty, presencePenalty, repetitionPenalty = 1, seed } = sampling
   return {
     temperature,
     top_p: topP,
     top_k: topK === 0 ? -1 : topK,
-    min_p: 0,
+    min_p: minP,
     frequency_penalty: frequencyPenalty,
     presence_penalty: presencePenalty,
-    repetition_penalty: 1,
+    repetition_penalty: repetitionPenalty,
     // It counts on a server that was started with --enable-deterministic-inference.
     ...(seed === undefined ? {} : { sampling_seed: seed }),
   }

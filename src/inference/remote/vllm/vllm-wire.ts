@@ -205,13 +205,16 @@ function rankedAlong(most: number): number {
 }
 
 /** vLLM takes what the contract allows, and rejects more, which only Lookout itself asks for. */
-function samplingOf({ temperature, topP, topK, frequencyPenalty, presencePenalty, seed }: Sampling): object {
+function samplingOf(sampling: Sampling): object {
+  const { temperature, topP, topK, minP = 0, frequencyPenalty, presencePenalty, repetitionPenalty = 1, seed } = sampling
   return {
     temperature: Math.min(temperature, 2),
     top_p: topP,
     top_k: topK,
     frequency_penalty: Math.max(-2, Math.min(frequencyPenalty, 2)),
     presence_penalty: Math.max(-2, Math.min(presencePenalty, 2)),
+    ...(minP === 0 ? {} : { min_p: minP }),
+    ...(repetitionPenalty === 1 ? {} : { repetition_penalty: repetitionPenalty }),
     ...(seed === undefined ? {} : { seed }),
   }
 }

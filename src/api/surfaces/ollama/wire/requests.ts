@@ -4,6 +4,7 @@ import { bodyFormat } from '../../../http/body/body-format.ts'
 import { asText, checkLength, clientMap } from '../../../http/wire/client-json.ts'
 import { requestSchemas, requests } from '../../../http/wire/components.ts'
 import { MOST_CALLS, MOST_MESSAGES, MOST_PARTS } from '../../openai/wire/messages.ts'
+import { vllmSampling } from '../../openai/wire/reply-options.ts'
 import { checkFunctionNames } from '../../openai/wire/tool-names.ts'
 
 const MOST_TOOLS = 256
@@ -47,6 +48,8 @@ const options = requests.object('OllamaOptions', {
   top_p: z.number().min(0).max(1).nullish().describe('0: always the likeliest token.'),
   presence_penalty: z.number().min(-2).max(2).nullish(),
   frequency_penalty: z.number().min(-2).max(2).nullish(),
+  min_p: vllmSampling.min_p,
+  repeat_penalty: z.number().min(0).max(2).nullish().describe('For tokens of the prompt and the reply.'),
   stop: z.union([stop, z.array(stop).max(MOST_STOPS)]).nullish(),
 })
 

@@ -4,7 +4,7 @@ import { clientMap, jsonSchema } from '../../../http/wire/client-json.ts'
 import { requestSchemas, requests } from '../../../http/wire/components.ts'
 import { MOST_MESSAGES, message } from './messages.ts'
 import { openAiFields, openAiStreamOptions } from './openai-fields.ts'
-import { anyEffort, logprobs, replyOptions, topLogprobs } from './reply-options.ts'
+import { anyEffort, logprobs, replyOptions, topLogprobs, vllmSampling } from './reply-options.ts'
 import { checkFunctionNames } from './tool-names.ts'
 
 const jsonObject = clientMap(z.unknown()).register(requestSchemas, { id: 'FunctionParameters' })
@@ -98,6 +98,7 @@ export const openAiChatRequest = chatRequest
     random_seed: z.int().nullish().describe('The name of seed, which takes precedence, in Mistral’s API.'),
     logprobs,
     top_logprobs: topLogprobs,
+    ...vllmSampling,
     ...openAiFields,
   })
   .superRefine(({ messages, logprobs, top_logprobs: top, stream, stream_options: options }, context) => {

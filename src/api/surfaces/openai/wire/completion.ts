@@ -4,7 +4,7 @@ import { requestSchemas, requests, responses } from '../../../http/wire/componen
 import { openAiResponseFormat } from './chat-request.ts'
 import { finishReason, usage } from './chat-response.ts'
 import { constraints, openAiFields, openAiStreamOptions, stopSequences } from './openai-fields.ts'
-import { replyOptions } from './reply-options.ts'
+import { replyOptions, vllmSampling } from './reply-options.ts'
 
 /** As many as a multilook has, and as many completions of each. */
 const MOST_PROMPTS = 16
@@ -53,6 +53,7 @@ export const completionRequest = requests
     regex: z.string().min(1).nullish(),
     response_format: openAiResponseFormat.nullish(),
     ...constraints,
+    ...vllmSampling,
     ...{ frequency_penalty, presence_penalty, temperature, top_k, top_p, seed, user },
   })
   .superRefine(({ n, best_of: best, stream, stream_options: options }, context) => {

@@ -12,6 +12,12 @@ const visionConfig = requests.object('VisionConfig', {
   internal_tools: internalTools.nullish(),
 })
 
+/** Fields that vLLM has. */
+export const vllmSampling = {
+  min_p: z.number().min(0).max(1).nullish().describe('As in vLLM: the least probability, as a share of the likeliest.'),
+  repetition_penalty: z.number().gt(0).max(2).nullish().describe('As in vLLM: for tokens of the prompt and the reply.'),
+}
+
 const MOST_LOGPROBS = 20
 export const logprobs = z.boolean().nullish()
 export const topLogprobs = z.int().min(0).max(MOST_LOGPROBS).nullish()
@@ -34,6 +40,8 @@ export const replyOptions = {
   reasoning_effort: z.enum(EFFORTS).nullish(),
   temperature: z.number().min(0).max(2).nullish(),
   // Other values count as left out: the contract ignores them.
+  min_p: vllmSampling.min_p.catch(undefined),
+  repetition_penalty: vllmSampling.repetition_penalty.catch(undefined),
   logprobs: logprobs.catch(undefined),
   top_logprobs: topLogprobs.catch(undefined),
   top_k: z.int().min(0).nullish(),

@@ -214,8 +214,9 @@ export class DeviceRows {
   }
 }
 
-/** Whether the device's lists are long enough for a request. */
-function isSupported({ temperature, topK, ranked }: Ask): boolean {
+/** Whether the device can answer a request, for which its lists must be long enough. */
+function isSupported({ temperature, topK, minP = 0, repeated = null, ranked }: Ask): boolean {
+  if (repeated !== null || (temperature > 0 && minP > 0)) return false
   return (temperature === 0 || topK <= MAX_LIST) && (ranked ?? 0) <= MAX_LIST
 }
 

@@ -90,7 +90,7 @@ export class SequenceGroup {
         for (let index = 0; index < branch.n; index++) {
           const { seed: own } = branch.sampling
           const drawn = own === undefined ? seedOf(seed, sequences.length) : seedOf(own, index)
-          const sampling = createSampler(loaded, branch, drawn)
+          const sampling = createSampler(loaded, work.prefix, branch, drawn)
           const repetition = createRepetition(loaded.repetition, branch.sampling)
           sequences.push(new Sequence({ branch, branchIndex, index }, { parent, prompt }, { ...sampling, repetition }))
         }

@@ -1,10 +1,11 @@
 import type { Sampling } from '../../../contract/work.ts'
 import { ConstrainedSampler } from '../../sampling/constrained-sampler.ts'
-import { DrawingSampler } from '../../sampling/drawing-sampler.ts'
+import { DrawingSampler, penalisesRepetition } from '../../sampling/drawing-sampler.ts'
 import { GreedySampler } from '../../sampling/greedy-sampler.ts'
 import { LogProbSampler, type LogProbs } from '../../sampling/log-prob-sampler.ts'
 import type { FreeSampler, TokenSampler } from '../../sampling/sampler.ts'
 import { ThoughtSampler } from '../../sampling/thought-sampler.ts'
+import type { PromptChunk } from '../../tokens/prompt-tokens.ts'
 import type { AdmittedBranch } from '../admission.ts'
 import type { LoadedModel } from '../loaded-model.ts'
 
@@ -17,15 +18,20 @@ export interface CompletionSampler {
   readonly logProbs: LogProbs | null
 }
 
-/** The sampler of one completion: its sampling parameters, its constraint and its thought. */
+/**
+ * The sampler of one completion: its sampling parameters, its constraint and its thought.
+ * @param prefix the prompt before the branch's own.
+ */
 export function createSampler(
   { model }: LoadedModel,
-  { sampling, maxTokens, constraint, thought, topLogProbs }: AdmittedBranch,
+  prefix: readonly PromptChunk[],
+  branch: AdmittedBranch,
   seed: number,
 ): CompletionSampler {
+  const { sampling, maxTokens, constraint, thought, topLogProbs } = branch
   // May throw: the thread of the constraint may have ended.
   const matcher = constraint?.createMatcher() ?? null
-  const chosen: FreeSampler = isPlainGreedy(sampling) ? new GreedySampler() : new DrawingSampler(sampling, seed)
+  const chosen: FreeSampler = isPlainGreedy(sampling) ? new GreedySampler() : drawing(sampling, seed, prefix, branch)
   const logProbs = topLogProbs === null ? null : new LogProbSampler(chosen, model, topLogProbs)
   const free = logProbs ?? chosen
   const reply = matcher === null ? free : new ConstrainedSampler(free, matcher, model)
@@ -33,9 +39,21 @@ export function createSampler(
   return { sampler, logProbs }
 }
 
+function drawing(
+  sampling: Sampling,
+  seed: number,
+  prefix: readonly PromptChunk[],
+  { suffix, lastToken }: AdmittedBranch,
+): DrawingSampler {
+  if (!penalisesRepetition(sampling)) return new DrawingSampler(sampling, seed)
+  const texts = [...prefix, ...suffix].flatMap((chunk) => (chunk.type === 'text' ? [...chunk.tokens] : []))
+  return new DrawingSampler(sampling, seed, [...texts, lastToken])
+}
+
 /** Whether the token with the largest logit is always chosen, regardless of earlier tokens. */
-function isPlainGreedy({ temperature, frequencyPenalty, presencePenalty }: Sampling): boolean {
-  return temperature === 0 && frequencyPenalty === 0 && presencePenalty === 0
+function isPlainGreedy(sampling: Sampling): boolean {
+  const { temperature, frequencyPenalty, presencePenalty } = sampling
+  return temperature === 0 && frequencyPenalty === 0 && presencePenalty === 0 && !penalisesRepetition(sampling)
 }
 
 /** The seed of a completion, distinct within the group. */
