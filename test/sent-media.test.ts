@@ -176,6 +176,57 @@ describe('a fetch', () => {
   })
 })
 
+describe('frames in one data URL, as vLLM’s clients send a video', () => {
+  const jpeg = async (size: number, noise: boolean) => {
+    const background = { width: size, height: size, channels: 3, background: COLOUR } as const
+    const picture = sharp({
+      create: { ...background, ...(noise && { noise: { type: 'gaussian', mean: 99, sigma: 60 } }) },
+    })
+    return (await picture.jpeg({ quality: 95 }).toBuffer()).toString('base64')
+  }
+  const joined = (frames: readonly string[]) => ({
+    type: 'video_url',
+    video_url: { url: `data:video/jpeg;base64,${frames.join(',')}` },
+  })
+  const apart = (frames: readonly string[]) => ({
+    type: 'video_frames',
+    video_frames: {
+      frames: frames.map((data, second) => ({
+        image_url: { url: `data:image/jpeg;base64,${data}` },
+        timestamp_ms: 1000 * second,
+      })),
+    },
+  })
+  const shown = async (response: Response) => {
+    expect(response.status, await response.clone().text()).toBe(200)
+    return engine.works.at(-1)
+  }
+
+  test.each([
+    ['small', 64, false],
+    ['large', 320, true],
+  ] as const)('%s ones are a second apart', async (_size, size, noise) => {
+    const frames = await Promise.all(Array.from({ length: 3 }, () => jpeg(size, noise)))
+    const parts = async (part: object) => (await shown(await ask(part)))!.prefix
+    expect(await parts(joined(frames))).toEqual(await parts(apart(frames)))
+    const context = [{ role: 'user', content: [joined(frames)] }]
+    await shown(await server.post('/v1/chat/completions/multilook', { model, context, prompts: ['What?'] }))
+    const input = [{ role: 'user', content: [joined(frames)] }]
+    await shown(await server.post('/v1/responses', { model, input, store: true }))
+  })
+
+  test.each([
+    [1, 'video_url.url', /2 to 256 frames, separated by commas/],
+    [257, 'video_url.url', /2 to 256 frames, separated by commas/],
+    [2, 'video_url', /not valid base64/],
+  ])('%i wrong ones are rejected by name', async (count, param, message) => {
+    const response = await ask(joined(Array.from({ length: count }, () => '***')))
+    expect(response.status).toBe(400)
+    const error = { param: `messages[0].content[0].${param}`, message: expect.stringMatching(message) }
+    expect(await errorOf(response)).toMatchObject(error)
+  })
+})
+
 describe('a data URL', () => {
   const base64 = (bytes: Uint8Array) => Buffer.from(bytes).toString('base64')
   const percent = (bytes: Uint8Array) => [...bytes].map((byte) => `%${byte.toString(16).padStart(2, '0')}`).join('')

@@ -4,6 +4,7 @@ import { promisify } from 'node:util'
 import { zstdDecompress } from 'node:zlib'
 import { Tinypool } from 'tinypool'
 import { ApiError, invalidRequest } from '../../../lib/errors/errors.ts'
+import { getOrMake } from '../../../lib/get-or-make.ts'
 import { InlineMedia } from '../../../media/inline-media.ts'
 import type { ApiCall } from '../api-call.ts'
 import { ClientDisconnected } from '../connection/abort-signal.ts'
@@ -32,7 +33,8 @@ export interface ReadForm<Fields> extends ReadBody<Fields> {
 }
 
 export interface FormFields {
-  readonly fields: Readonly<Record<string, string>>
+  /** The texts that are not empty. */
+  readonly fields: Readonly<Record<string, string | readonly string[]>>
   /** Null where the form has none. */
   readonly file: InlineMedia | null
 }
@@ -78,7 +80,8 @@ export class BodyReader {
    */
   async readForm<Fields>(call: ApiCall, format: BodyFormat<Fields>): Promise<ReadForm<Fields>> {
     const { bytes, lease } = await this.#admit(call)
-    const parts = await splitForm(bytes, call.headers['content-type'] ?? '')
+    const split = await splitForm(bytes, call.headers['content-type'] ?? '')
+    const parts = new Map([...split].map(([name, contents]) => [name, contents.at(-1)!]))
     const body = parts.get(BODY_PART)
     if (body === undefined)
       throw invalidRequest(`The form has no part '${BODY_PART}' with the JSON of the request`, null)
@@ -91,25 +94,29 @@ export class BodyReader {
   /**
    * Reads a form of texts and one file; one without a file may be URL-encoded.
    * @param file name of the part that is the file.
+   * @param lists names of texts that may be repeated, with or without `[]` at their ends.
    * @returns the texts by the names of their parts, and the file as `readForm` does.
    * @throws ApiError as `read` does; 415 for another body.
    */
-  async readFields(call: ApiCall, file: string): Promise<FormFields> {
+  async readFields(call: ApiCall, file: string, lists: readonly string[]): Promise<FormFields> {
     const type = call.headers['content-type'] ?? ''
     if (/^application\/x-www-form-urlencoded\b/i.test(type)) {
       const { bytes, lease } = await this.#admit(call)
       lease.giveBack(bytes.length)
-      return { fields: Object.fromEntries(new URLSearchParams(bytes.toString())), file: null }
+      return { fields: fieldsOf(new URLSearchParams(bytes.toString()), lists), file: null }
     }
     if (!/^multipart\/form-data\s*;/i.test(type))
       throw invalidRequest('Expected a form, with Content-Type: multipart/form-data', null, { status: 415 })
     const { bytes, lease } = await this.#admit(call)
-    const parts = await splitForm(bytes, type)
-    const texts = [...parts].filter(([name]) => name !== file)
-    const { media, held } = mediaOf(new Map([...parts].filter(([name]) => name === file)), lease)
+    const parts = await splitForm(bytes, type, lists)
+    const [sent] = parts.get(file) ?? []
+    parts.delete(file)
+    const { media, held } = mediaOf(new Map(sent && [[file, sent]]), lease)
     lease.giveBack(bytes.length - held)
-    const fields = Object.fromEntries(texts.map(([name, content]) => [name, content.toString()]))
-    return { fields, file: media.get(file) ?? null }
+    const texts = [...parts].flatMap(([name, contents]) =>
+      contents.map((content) => [name, content.toString()] as const),
+    )
+    return { fields: fieldsOf(texts, lists), file: media.get(file) ?? null }
   }
 
   /**
@@ -197,6 +204,19 @@ async function decompressed(bytes: Buffer): Promise<Buffer<ArrayBuffer>> {
 }
 
 const zstd = promisify(zstdDecompress)
+
+/** Gathers texts by name. Empty ones are fields that were left out, and the last one counts of a name that is no list. */
+function fieldsOf(texts: Iterable<readonly [string, string]>, lists: readonly string[]): FormFields['fields'] {
+  const fields = new Map<string, string>()
+  const items = new Map<string, string[]>()
+  for (const [name, text] of texts) {
+    const plain = name.replace(/\[\]$/, '')
+    if (text === '') continue
+    if (lists.includes(plain)) getOrMake(items, plain, () => []).push(text)
+    else fields.set(name, text)
+  }
+  return Object.fromEntries<string | string[]>([...fields, ...items])
+}
 
 /** The parts as media, and the share of the lease that they keep until they are released. */
 function mediaOf(parts: ReadonlyMap<string, Uint8Array>, lease: ByteLease) {

@@ -3,18 +3,23 @@ import { finished } from 'node:stream/promises'
 import { setImmediate } from 'node:timers/promises'
 import { Busboy } from '@fastify/busboy'
 import { invalidRequest } from '../../../lib/errors/errors.ts'
+import { getOrMake } from '../../../lib/get-or-make.ts'
 
 const MOST_PARTS = 257
 const PIECE_BYTES = 128 * 1024
 const LIMITS = { parts: MOST_PARTS, fieldNameSize: 200, headerPairs: 20, headerSize: 8 * 1024 }
 
 /**
- * Splits a whole multipart form into its parts, by name. Of several items of a list, whose name ends with `[]`, the last one
- * counts.
+ * Splits a whole multipart form into its parts, by name. Only items of a list have one name: of those in `lists`, and of names
+ * that end with `[]`.
  * @throws ApiError 400 for a form that is invalid.
  */
-export async function splitForm(bytes: Buffer, contentType: string): Promise<Map<string, Buffer<ArrayBuffer>>> {
-  const parts = new Map<string, Buffer<ArrayBuffer>>()
+export async function splitForm(
+  bytes: Buffer,
+  contentType: string,
+  lists: readonly string[] = [],
+): Promise<Map<string, Buffer<ArrayBuffer>[]>> {
+  const parts = new Map<string, Buffer<ArrayBuffer>[]>()
   const form = openForm(contentType)
   const failure = Promise.withResolvers<never>()
   const refuse = (message: string, cause?: unknown) => {
@@ -28,9 +33,9 @@ export async function splitForm(bytes: Buffer, contentType: string): Promise<Map
     stream.on('data', (chunk: Buffer) => chunks.push(chunk))
     stream.on('error', (cause) => refuse(INVALID, cause))
     stream.on('end', () => {
-      if (parts.has(name) && !name.endsWith('[]'))
+      if (parts.has(name) && !name.endsWith('[]') && !lists.includes(name))
         refuse(`The form has two parts with the name '${name.slice(0, 100)}'`)
-      parts.set(name, joined(chunks))
+      getOrMake(parts, name, () => []).push(joined(chunks))
     })
   })
   await Promise.race([feed(form, bytes), failure.promise])

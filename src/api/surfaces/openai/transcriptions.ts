@@ -3,10 +3,11 @@ import type { ReplyEvent, ReplyFinish } from '../../../conversation/reply/reply.
 import type { ChatRequest } from '../../../conversation/request/chat-request.ts'
 import type { ContentPart, Message } from '../../../conversation/request/message.ts'
 import { type SpeechTask, transcriptionChat } from '../../../conversation/transcription.ts'
-import { invalidRequest } from '../../../lib/errors/errors.ts'
+import { invalidRequest, say } from '../../../lib/errors/errors.ts'
 import type { Names } from '../../../lib/errors/param.ts'
 import type { InlineMedia } from '../../../media/inline-media.ts'
 import type { ApiCall } from '../../http/api-call.ts'
+import type { FormFields } from '../../http/body/body-reader.ts'
 import { addCalls } from '../../http/client-call.ts'
 import { namedModel } from '../../http/named-model.ts'
 import { parseBody } from '../../http/wire/parse.ts'
@@ -14,6 +15,7 @@ import type { Serving } from '../admission.ts'
 import { type ChatSurface, type Frames, type ReplyWriter, serveChat } from '../serve-chat.ts'
 import { toReplyOptions } from './reply-options.ts'
 import {
+  TRANSCRIPTION_LISTS,
   type TranscriptionBody,
   type TranscriptionEventBody,
   type TranscriptionFields,
@@ -66,7 +68,7 @@ function speech(task: SpeechTask, { conversations }: Serving): ChatSurface<Asked
   return {
     endpoint: `${task}s`,
     async read(call, bodies) {
-      const { fields: texts, file } = await bodies.readFields(call, 'file')
+      const { fields: texts, file } = await bodies.readFields(call, 'file', TRANSCRIPTION_LISTS)
       const fields = parseBody(transcriptionFields, typed(texts))
       return { fields, ...soundOf(fields, file) }
     },
@@ -75,10 +77,11 @@ function speech(task: SpeechTask, { conversations }: Serving): ChatSurface<Asked
       if (!model.served.modalities.includes('audio'))
         throw invalidRequest(`Model '${model.id}' does not take audio`, 'model')
       const { messages, mark } = transcriptionChat(task, sound, hintsOf(fields), model.card)
-      const { language = null } = fields
+      const { tags } = languagesOf(fields)
+      const language = tags.length === 1 ? tags[0]! : null
       const form: TranscriptForm = { mark, model: fields.model, language, isText: fields.response_format === 'text' }
       if (fields.response_format === 'verbose_json') {
-        form.verbose = { task: VERBS[task], language: fields.language ?? UNDETERMINED, duration: 0 }
+        form.verbose = { task: VERBS[task], language: language ?? UNDETERMINED, duration: 0 }
       }
       const heard = (seconds: number) => {
         if (form.verbose !== undefined) form.verbose.duration = seconds
@@ -91,16 +94,16 @@ function speech(task: SpeechTask, { conversations }: Serving): ChatSurface<Asked
   }
 }
 
-/** Flags as clients write them. PHP writes true as 1, and false as an empty text. */
-const FLAGS: Readonly<Record<string, boolean>> = { true: true, 1: true, false: false, 0: false, '': false }
+/** Flags as clients write them. PHP writes true as 1, and false as an empty text, which is left out. */
+const FLAGS: Readonly<Record<string, boolean>> = { true: true, 1: true, false: false, 0: false }
 
 /** The fields of a form as JSON would have them. */
-function typed(fields: Readonly<Record<string, string>>): Record<string, unknown> {
+function typed(fields: FormFields['fields']): Record<string, unknown> {
   const { temperature } = fields
-  const flag = (text = 'false') => FLAGS[text.toLowerCase()] ?? text
+  const flag = (text: unknown = 'false') => FLAGS[String(text).toLowerCase()] ?? text
   return {
     ...fields,
-    ...(temperature !== undefined && temperature.trim() !== '' && { temperature: Number(temperature) }),
+    ...(typeof temperature === 'string' && temperature.trim() !== '' && { temperature: Number(temperature) }),
     stream: flag(fields.stream),
     diarize: flag(fields.diarize),
   }
@@ -117,20 +120,28 @@ function soundOf({ file_url: url, file_id: id }: TranscriptionFields, file: Inli
   throw invalidRequest("Invalid 'file': it is required", 'file')
 }
 
-function hintsOf({ language, prompt = '' }: TranscriptionFields) {
-  return {
-    language: language === undefined ? null : nameOf(language),
-    context: prompt.trim() === '' ? null : prompt,
-  }
+const EITHER = new Intl.ListFormat('en', { type: 'disjunction' })
+
+function hintsOf(fields: TranscriptionFields) {
+  const { prompt = '', keywords = [], context_bias = [] } = fields
+  const { tags, param } = languagesOf(fields)
+  const names = tags.flatMap((tag) => nameOf(tag, param) ?? [])
+  const context = [prompt, [...keywords, ...context_bias].join(', ')].filter((text) => text.trim() !== '').join('\n')
+  return { language: names.length === 0 ? null : EITHER.format(names), context: context === '' ? null : context }
+}
+
+/** The tags of the languages that may be spoken, and the field that has them. */
+function languagesOf({ language, languages = [] }: TranscriptionFields) {
+  return language === undefined ? { tags: languages, param: 'languages' } : { tags: [language], param: 'language' }
 }
 
 /** @throws ApiError 400 for what is no language tag. */
-function nameOf(language: string): string | null {
+function nameOf(language: string, param: string): string | null {
   const names = new Intl.DisplayNames(['en'], { type: 'language' })
   try {
     return names.of(new Intl.Locale(language.replace(EXTENDED, '$1')).baseName) ?? null
   } catch {
-    throw invalidRequest("Invalid 'language': expected a code such as 'en'", 'language')
+    throw invalidRequest(say`Invalid '${[param]}': expected a code such as 'en'`, param)
   }
 }
 

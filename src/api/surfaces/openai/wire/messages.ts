@@ -78,11 +78,14 @@ const imageFileId = requests.object('ImageFilePart', { type: z.literal('image_fi
 
 const videoFrame = requests.object('VideoFrame', { image_url: url, timestamp_ms: z.int().min(0) })
 
+const FEWEST_FRAMES = 2
+const MOST_FRAMES = 256
+
 const videoFrames = requests.object('VideoFrames', {
   frames: z
     .array(videoFrame)
-    .min(2)
-    .max(256)
+    .min(FEWEST_FRAMES)
+    .max(MOST_FRAMES)
     .superRefine((frames, context) => {
       const at = frames.findIndex((frame, i) => i > 0 && frame.timestamp_ms < frames[i - 1]!.timestamp_ms)
       if (at === -1) return
@@ -90,6 +93,28 @@ const videoFrames = requests.object('VideoFrames', {
       context.addIssue({ code: 'custom', path: [at, 'timestamp_ms'], message })
     }),
 })
+
+const JPEG_FRAMES = /^\s*data:video\/jpeg;\s*base64,/i
+
+/** Clients of vLLM send frames as one data URL with commas between them. As there, they are a second apart. */
+const videoUrl = requests
+  .object('VideoUrlPart', { type: z.literal('video_url'), video_url: url })
+  .transform(({ type, video_url: video }, context) => {
+    const [head] = JPEG_FRAMES.exec(String(video.url).slice(0, 100)) ?? []
+    if (head === undefined) return { type, video_url: video }
+    const data = String(video.url)
+      .slice(head.length)
+      .split(',', MOST_FRAMES + 1)
+    if (data.length < FEWEST_FRAMES || data.length > MOST_FRAMES) {
+      const message = `expected ${FEWEST_FRAMES} to ${MOST_FRAMES} frames, separated by commas`
+      context.addIssue({ code: 'custom', path: [type, 'url'], message })
+    }
+    const frames = data.map((frame, second) => ({
+      image_url: { url: `data:image/jpeg;base64,${frame}` as MediaUrl },
+      timestamp_ms: 1000 * second,
+    }))
+    return { type: 'video_frames' as const, video_frames: { frames }, sent: type }
+  })
 
 /** What clients call the formats. The bytes decide. */
 const AUDIO_FORMATS = [
@@ -234,7 +259,7 @@ export const userPart = requests.union('UserPart', 'type', [
   textPart,
   imageUrl,
   imageFileId,
-  requests.object('VideoUrlPart', { type: z.literal('video_url'), video_url: url }),
+  videoUrl,
   requests.object('VideoFilePart', { type: z.literal('video_file_id'), video_file_id: fileId }),
   requests.object('VideoFramesPart', { type: z.literal('video_frames'), video_frames: videoFrames }),
   audioPart,

@@ -5,14 +5,22 @@ const UNTIMED = "only 'json', 'text' and 'verbose_json' are supported: no model 
 
 const untimed = z.undefined('not supported: no model here says when words were spoken').optional()
 
+const language = z.string().regex(/^[a-z]{2,3}(-[a-z0-9]{1,8})*$/i, "expected a code such as 'en'")
+
+const words = z.array(z.string()).max(1000).optional()
+
+/** The fields that clients repeat for each item. */
+const lists = {
+  languages: z.array(language).max(100).optional().describe('In place of `language`: those that may be spoken.'),
+  keywords: words.describe('Words that may occur. They follow the prompt.'),
+  context_bias: words.describe('The same as `keywords`, in Mistral’s shape.'),
+}
+export const TRANSCRIPTION_LISTS = Object.keys(lists)
+
 /** The fields of `POST /v1/audio/transcriptions` and `/v1/audio/translations` beside the file. Unknown ones are dropped. */
 export const transcriptionFields = z.object({
   model: z.string(),
-  language: z
-    .string()
-    .regex(/^[a-z]{2,3}(-[a-z0-9]{1,8})*$/i, "expected a code such as 'en'")
-    .optional()
-    .describe('The language that is spoken, where the family’s prompt has a place for it.'),
+  language: language.optional().describe('The language that is spoken, where the family’s prompt has a place for it.'),
   prompt: z
     .string()
     .optional()
@@ -21,6 +29,7 @@ export const transcriptionFields = z.object({
     .enum(['json', 'text', 'verbose_json'], UNTIMED)
     .optional()
     .describe('With `verbose_json`, the reply has no segments and no words.'),
+  ...lists,
   temperature: z.number().min(0).max(2).optional(),
   stream: z.boolean().optional(),
   file_url: z.string().min(1).optional().describe('In place of the file, in Mistral’s shape: its URL or a data URL.'),
