@@ -280,6 +280,24 @@ describe('what reaches the engine', () => {
     expect([minP, repetitionPenalty]).toEqual([undefined, undefined])
   })
 
+  test('-1 is no limit for clients of vLLM and LM Studio', async () => {
+    const openai = await startTestServer({ environment: { LOOKOUT_COMPATIBILITY: 'openai' } })
+    try {
+      for (const path of ['/v1/chat/completions', '/v1/completions']) {
+        const body = { ...hello, prompt: 'Hello', top_k: -1, max_tokens: -1 }
+        expect((await openai.post(path, body)).status).toBe(200)
+      }
+      const asked = openai.engine.works.map(({ branches: [branch] }) => [branch!.sampling.topK, branch!.maxTokens])
+      expect(asked[0]).toEqual([0, 8192])
+      expect(asked[1]![0]).toBe(0)
+      expect(asked[1]![1]).toBeGreaterThan(16)
+      const limited = await openai.post('/v1/chat/completions', { ...hello, top_k: -2 })
+      expect([limited.status, (await errorOf(limited)).param]).toEqual([400, 'top_k'])
+    } finally {
+      await openai.close()
+    }
+  })
+
   test('max_completion_tokens takes precedence over max_tokens', async () => {
     await server.post('/v1/chat/completions', { ...hello, max_completion_tokens: 5, max_tokens: 9 })
     expect(server.engine.works[0]!.branches[0]!.maxTokens).toBe(5)

@@ -85,7 +85,6 @@ function repliesTo(body: ReplyBody): Omit<ChatRequest, 'messages' | 'tools'> {
       ...options,
       repetition_penalty,
       top_p: Math.max(LEAST_TOP_P, options.top_p ?? 1),
-      top_k: Math.max(0, options.top_k ?? 0),
       max_completion_tokens: typeof most === 'number' && most >= 0 ? most : null,
       logprobs: body.logprobs,
       top_logprobs: body.top_logprobs,

@@ -10,14 +10,15 @@ interface OptionsBody extends ReplyOptionsBody {
 export function toReplyOptions(body: OptionsBody): ReplyOptions {
   const vision = body.vision_config
   const { max_completion_tokens, max_tokens } = body
+  const most = max_completion_tokens ?? max_tokens ?? -1
   const seed = body.seed ?? body.random_seed ?? null
   return {
-    maxTokens: max_completion_tokens ?? max_tokens ?? null,
+    maxTokens: most === -1 ? null : most,
     maxTokensParam: (max_completion_tokens ?? null) === null && max_tokens ? 'max_tokens' : 'max_completion_tokens',
     sampling: {
       temperature: body.temperature ?? 0,
       topP: body.top_p ?? 1,
-      topK: body.top_k ?? 0,
+      topK: Math.max(0, body.top_k ?? 0),
       frequencyPenalty: body.frequency_penalty ?? 0,
       presencePenalty: body.presence_penalty ?? 0,
       ...(body.min_p ? { minP: body.min_p } : {}),

@@ -4,7 +4,7 @@ import { clientMap, jsonSchema } from '../../../http/wire/client-json.ts'
 import { requestSchemas, requests } from '../../../http/wire/components.ts'
 import { MOST_MESSAGES, message } from './messages.ts'
 import { openAiFields, openAiStreamOptions } from './openai-fields.ts'
-import { anyEffort, logprobs, replyOptions, topLogprobs, vllmSampling } from './reply-options.ts'
+import { anyEffort, logprobs, replyOptions, topLogprobs, unlimited, vllmSampling } from './reply-options.ts'
 import { checkFunctionNames } from './tool-names.ts'
 
 const jsonObject = clientMap(z.unknown()).register(requestSchemas, { id: 'FunctionParameters' })
@@ -59,13 +59,16 @@ const responseFormat = requests.union('ChatResponseFormat', 'type', [
 /** The contract's limit for one prompt of a multilook. */
 const MOST_CHOICES = 8
 
-const jsonObjectFormat = z.object({
+const jsonObjectFormat = requests.object('JsonObjectFormat', {
   type: z.literal('json_object'),
   schema: jsonSchema.optional().describe('An extension that other servers have too: the reply matches the schema.'),
   value: jsonSchema.optional().describe("The same, as clients of Hugging Face's servers send it."),
 })
 
-export const openAiResponseFormat = z.discriminatedUnion('type', [...responseFormat.options, jsonObjectFormat])
+export const openAiResponseFormat = requests.union('OpenAiResponseFormat', 'type', [
+  ...responseFormat.options,
+  jsonObjectFormat,
+])
 
 const streamOptions = requests.object('StreamOptions', { include_usage: z.boolean().nullish() })
 
@@ -99,6 +102,7 @@ export const openAiChatRequest = chatRequest
     logprobs,
     top_logprobs: topLogprobs,
     ...vllmSampling,
+    ...unlimited,
     ...openAiFields,
   })
   .superRefine(({ messages, logprobs, top_logprobs: top, stream, stream_options: options }, context) => {

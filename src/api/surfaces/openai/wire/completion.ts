@@ -4,7 +4,7 @@ import { requestSchemas, requests, responses } from '../../../http/wire/componen
 import { openAiResponseFormat } from './chat-request.ts'
 import { finishReason, usage } from './chat-response.ts'
 import { constraints, openAiFields, openAiStreamOptions, stopSequences } from './openai-fields.ts'
-import { replyOptions, vllmSampling } from './reply-options.ts'
+import { replyOptions, unlimited, vllmSampling } from './reply-options.ts'
 
 /** As many as a multilook has, and as many completions of each. */
 const MOST_PROMPTS = 16
@@ -26,7 +26,8 @@ const prompts = z
   })
 const prompt = z.union([text, prompts])
 
-const { frequency_penalty, presence_penalty, temperature, top_k, top_p } = replyOptions
+const { frequency_penalty, presence_penalty, temperature, top_p } = replyOptions
+const { max_tokens, top_k } = unlimited
 const { seed, user } = openAiFields
 const noBias = z.strictObject({}, 'only an empty one is supported').register(requestSchemas, { id: 'NoLogitBias' })
 
@@ -37,7 +38,7 @@ export const completionRequest = requests
     prompt: prompt.describe(
       'A text or tokens, or several, as they are: without a chat template. Control tokens are read as such.',
     ),
-    max_tokens: z.int().min(0).nullish().describe('16 by default, as in OpenAI’s API.'),
+    max_tokens: max_tokens.describe('16 by default, as in OpenAI’s API.'),
     n: z.int().min(1).max(MOST_CHOICES).nullish(),
     best_of: z.int().min(1).max(MOST_CHOICES).nullish().describe('Only the same as `n`.'),
     echo: z

@@ -1,5 +1,6 @@
 import { z } from 'zod'
 import { clientMap, jsonSchema } from '../../../http/wire/client-json.ts'
+import { requests } from '../../../http/wire/components.ts'
 
 /** OpenAI sets no limit. Here, every token of the reply is searched for each of them. */
 const LONGEST_STOP = 500
@@ -41,8 +42,8 @@ export function pairs() {
 const MOST_OPTIONS = 1000
 
 /** A structure as vLLM's servers take it. */
-const structuredOutputs = z
-  .object({
+const structuredOutputs = requests
+  .object('StructuredOutputs', {
     json: jsonSchema.optional(),
     regex: z.string().min(1).nullish(),
     choice: z.array(z.string().min(1)).min(1).max(MOST_OPTIONS).nullish(),

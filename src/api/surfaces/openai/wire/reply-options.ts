@@ -49,5 +49,12 @@ export const replyOptions = {
   vision_config: visionConfig.nullish(),
 }
 
+/** The same without a limit, which vLLM and LM Studio write as -1. */
+export const unlimited = {
+  max_completion_tokens: z.int().min(-1).nullish(),
+  max_tokens: z.int().min(-1).nullish(),
+  top_k: z.int().min(-1).nullish(),
+}
+
 const object = z.object(replyOptions)
 export type ReplyOptionsBody = z.output<typeof object>
