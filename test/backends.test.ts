@@ -4,7 +4,7 @@ import { mkdir, mkdtemp, readdir, readFile, rm, utimes, writeFile } from 'node:f
 import { tmpdir } from 'node:os'
 import { dirname, join, relative } from 'node:path'
 import pg from 'pg'
-import { afterAll, beforeAll, describe, expect, onTestFinished, test, vi } from 'vitest'
+import { afterAll, beforeAll, describe, expect, inject, onTestFinished, test, vi } from 'vitest'
 import { Accounts } from '../src/accounts/accounts.ts'
 import { newApiKey } from '../src/accounts/api-key.ts'
 import { Database } from '../src/storage/database.ts'
@@ -13,6 +13,7 @@ import { openEmbeddedDatabase } from './support/embedded-database.ts'
 import { S3Server } from './support/s3-server.ts'
 import { errorOf, jsonOf, KEY, startTestServer, type TestServer } from './support/server.ts'
 import { createTestDatabase, findRedis, type TestDatabase, through } from './support/services.ts'
+import { WATCH } from './support/watch-client.ts'
 
 /** Two servers share PostgreSQL, an S3 store and Redis. The connections to each of them can be cut. */
 const postgres = await createTestDatabase()
@@ -513,4 +514,23 @@ test.skipIf(postgres === null)('an upgrade gives older keys the scope that new o
     ...keys,
     usual: 'inference,files,watch',
   })
+})
+
+test('a server that ends waits for a database that hangs once for all of its watches', async () => {
+  const url = inject('databaseUrl')
+  const proxy = await CutProxy.toDatabase(url)
+  onTestFinished(() => proxy.cut())
+  const timeoutMs = 4_000
+  const watches = 12
+  const server = await startTestServer({
+    environment: { DATABASE_URL: through(url, proxy.port), LOOKOUT_WATCHES: `${2 * watches}` },
+    database: { connectTimeoutMs: timeoutMs, queryTimeoutMs: timeoutMs },
+  })
+  for (let made = 0; made < watches; made++) {
+    expect((await server.post('/v1/watches', WATCH)).status).toBe(201)
+  }
+  proxy.hang()
+  const begin = performance.now()
+  await server.close()
+  expect(performance.now() - begin).toBeLessThan((watches / 2) * timeoutMs)
 })

@@ -144,7 +144,8 @@ export class LineRunner {
   async close(): Promise<void> {
     for (const { lines } of this.#held.values()) for (const { stop } of lines) stop.abort()
     await this.#filling
-    for (const held of [...this.#held.values()]) await this.#giveBack(held).catch(() => {})
+    // Side by side: a database that hangs would be waited for once for each batch.
+    await Promise.all([...this.#held.values()].map((held) => this.#giveBack(held).catch(() => {})))
     while (this.#held.size > 0) await delay(5)
     await this.#results.flush().catch(() => {})
   }

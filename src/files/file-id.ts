@@ -38,6 +38,7 @@ export class SortedIds {
     const random = (BigInt(now) << RANDOM_BITS) | BigInt(`0x${randomBytes(10).toString('hex')}`)
     const following = this.#last + 1n + BigInt(`0x${randomBytes(STEP_BYTES).toString('hex')}`)
     this.#last = random >> RANDOM_BITS > this.#last >> RANDOM_BITS ? random : following
-    return { id: `${this.#prefix}${base62(this.#last, 22)}`, createdAt: new Date(Number(this.#last >> RANDOM_BITS)) }
+    // Not the time in the id: that of a clock which was ahead, and has been set right, would stay for as long as this runs.
+    return { id: `${this.#prefix}${base62(this.#last, 22)}`, createdAt: new Date(now) }
   }
 }

@@ -22,6 +22,7 @@ const KEPT_MS = 1_000
 export class ServerStatus {
   readonly version: string
   readonly startedAt = new Date()
+  readonly #begin = performance.now()
   readonly #engines: () => readonly StatusEngine[]
   #latest: Promise<Status> | null = null
   #readAt = Number.NEGATIVE_INFINITY
@@ -30,6 +31,11 @@ export class ServerStatus {
   constructor(version: string, engines: () => readonly StatusEngine[]) {
     this.version = version
     this.#engines = engines
+  }
+
+  /** By the clock that never jumps. */
+  get uptimeSeconds(): number {
+    return Math.floor((performance.now() - this.#begin) / 1000)
   }
 
   read(): Promise<Status> {

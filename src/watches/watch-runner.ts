@@ -126,10 +126,13 @@ export class WatchRunner {
     this.#stopping.abort()
     await Promise.all([this.#ended, this.#sender.close()])
     await this.#looking
-    for (const [id, watch] of this.#held) {
-      await watch.close()
-      await this.#guarded(() => this.#desk.leave(id, watch.progress))
-    }
+    // Side by side: a database that hangs would be waited for once for each watch.
+    await Promise.all(
+      [...this.#held].map(async ([id, watch]) => {
+        await watch.close()
+        await this.#guarded(() => this.#desk.leave(id, watch.progress))
+      }),
+    )
     this.#held.clear()
   }
 

@@ -7,6 +7,7 @@ export class CutProxy {
   readonly port: number
   readonly #server: Server
   readonly #sockets = new Set<Socket>()
+  #hangs = false
 
   private constructor(target: NetConnectOpts, port: number) {
     this.port = port
@@ -17,7 +18,7 @@ export class CutProxy {
         [far, near],
       ] as const) {
         this.#sockets.add(one)
-        one.pipe(other)
+        if (!this.#hangs) one.pipe(other)
         one.on('error', () => other.destroy())
         one.on('close', () => {
           this.#sockets.delete(one)
@@ -50,6 +51,12 @@ export class CutProxy {
     const closed = new Promise((resolve) => this.#server.close(resolve))
     for (const socket of this.#sockets) socket.destroy()
     await closed
+  }
+
+  /** Passes on nothing any more, of new connections neither. */
+  hang(): void {
+    this.#hangs = true
+    for (const socket of this.#sockets) socket.unpipe().pause()
   }
 
   async mend(): Promise<void> {

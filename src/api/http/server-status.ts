@@ -48,7 +48,7 @@ async function describe({
     object: 'server',
     version: status.version,
     started_at: Math.floor(status.startedAt.getTime() / 1000),
-    uptime_seconds: Math.floor((Date.now() - status.startedAt.getTime()) / 1000),
+    uptime_seconds: status.uptimeSeconds,
     running: sum(({ running }) => running),
     queued: sum(({ queued }) => queued),
     tokens_per_second: rounded(

@@ -244,7 +244,7 @@ describe('in another process', () => {
     const info = { chatTemplate: CHATML, ...tokens }
     await expect(new ChatTemplate(info, own).render(conversation(2000), 'messages')).rejects.toMatchObject({
       status: 503,
-      message: 'No process can be started for it now; try again later',
+      message: 'No process can do it now; try again later',
     })
   })
 

@@ -82,7 +82,7 @@ export class GuardedProcess<Question, Answer> {
   }
 
   /**
-   * @throws ProcessEnded when the question is at fault; ApiError 503 when no process can be started.
+   * @throws ProcessEnded when the question is at fault; ApiError 503 when no process can be started, or each is killed.
    */
   ask(question: Question, limitMs = this.#options.limitMs): Promise<Answer> {
     return new Promise((resolve, reject) => {
@@ -183,16 +183,23 @@ export class GuardedProcess<Question, Answer> {
       if (first !== undefined && (this.#isLate || OWN_ENDS.has(signal) || ++first.losses === MOST_LOSSES)) {
         this.#asked.shift()
         const { memoryBytes } = this.#options
-        first.reject(new ProcessEnded(this.#isLate ? 'time' : 'memory', { limitMs: first.limitMs, memoryBytes }))
+        // No question can send its process a SIGKILL.
+        if (signal === 'SIGKILL' && !this.#isLate)
+          first.reject(this.#unavailable('is killed, perhaps for lack of memory'))
+        else first.reject(new ProcessEnded(this.#isLate ? 'time' : 'memory', { limitMs: first.limitMs, memoryBytes }))
       }
     } else if (++this.#failedStarts === MOST_FAILED_STARTS) {
       this.#failedStarts = 0
-      const cause = new Error(`The process of ${this.#options.program.pathname} does not start`)
-      this.#rejectAll(serviceUnavailable('No process can be started for it now; try again later', RETRY_AFTER_S, cause))
+      this.#rejectAll(this.#unavailable('does not start'))
     }
     if (this.#asked.length === 0) return
     this.#child = this.#start()
     this.#watch()
+  }
+
+  #unavailable(what: string): Error {
+    const cause = new Error(`The process of ${this.#options.program.pathname} ${what}`)
+    return serviceUnavailable('No process can do it now; try again later', RETRY_AFTER_S, cause)
   }
 
   #rejectAll(error: Error): void {

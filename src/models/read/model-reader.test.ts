@@ -1,6 +1,7 @@
 import { mkdir, mkdtemp, readdir, rm, truncate, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { pathToFileURL } from 'node:url'
 import fc from 'fast-check'
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest'
 import { bool, string, strings, uint32, type WrittenField, writeGguf } from '../../../test/support/gguf-writer.ts'
@@ -42,6 +43,16 @@ test('what a reader has compiled is kept before its first question, for the next
   const reader = new GuardedProcess(READER)
   await reader.ask({ type: 'file', path: join(directory, 'none'), size: null })
   expect((await readdir(folder, { recursive: true })).length).toBeGreaterThan(20)
+  await reader.stop()
+})
+
+test('a question is at fault where it crashes its process, and not where the system kills that', async () => {
+  const program = join(directory, 'ends.mjs')
+  const source = `process.on('message', (signal) => process.kill(process.pid, signal)); process.send('ready')`
+  await writeFile(program, source)
+  const reader = new GuardedProcess<NodeJS.Signals, never>({ ...READER, program: pathToFileURL(program) })
+  await expect(reader.ask('SIGSEGV')).rejects.toThrow(ProcessEnded)
+  await expect(reader.ask('SIGKILL')).rejects.toMatchObject({ status: 503, retryAfter: 5 })
   await reader.stop()
 })
 

@@ -81,9 +81,10 @@ export class EventTracker {
 
   constructor(watch: HeldWatch, now: Moment, options: EventTrackerOptions) {
     this.#options = options
-    this.#memory = readMemory(watch.memory, watch.settings.questions, now)
+    const clock = clockOf(watch.seenAt, now)
+    this.#memory = readMemory(watch.memory, watch.settings.questions, clock)
     this.#seq = watch.seq
-    this.#lastTick = momentOf(watch.seenAt, now)
+    this.#lastTick = momentOf(watch.seenAt, clock)
     this.#wasStopped = watch.seenAt !== null
   }
 
@@ -139,7 +140,8 @@ export class EventTracker {
     const last = this.#lastTick
     if (last === null) return null
     const isLong = !isNext && now.at - last.at > silenceOf(settings, this.#options.silenceMs)
-    return isLong || this.#wasStopped ? { from: last.time, to: now.time } : null
+    // A clock that was ahead then may have been set right.
+    return isLong || this.#wasStopped ? { from: Math.min(last.time, now.time), to: now.time } : null
   }
 
   #stepOf(before: Tracked, answer: LookAnswer, gap: Gap | null, now: Moment) {
@@ -252,9 +254,10 @@ export class EventTracker {
     const stored = await this.#options.desk.take(watch.id)
     if (stored === null) throw serviceUnavailable('Another server runs the watch', 5)
     if (stored.seq !== this.#seq) {
-      this.#memory = readMemory(stored.memory, watch.settings.questions, now)
+      const clock = clockOf(stored.seenAt, now)
+      this.#memory = readMemory(stored.memory, watch.settings.questions, clock)
       this.#seq = stored.seq
-      this.#lastTick = momentOf(stored.seenAt, now)
+      this.#lastTick = momentOf(stored.seenAt, clock)
       this.#wasStopped = false
       this.#options.onTold(watch.id)
     }
@@ -264,6 +267,11 @@ export class EventTracker {
 
 function hasStarted(next: Tracked, before: Tracked): boolean {
   return next.happening !== null && next.happening !== before.happening
+}
+
+/** By what times were stored. A clock that was ahead then, and has been set right, stood still meanwhile. */
+function clockOf(seenAt: Date | null, { at, time }: Moment): Moment {
+  return { at, time: Math.max(time, seenAt?.getTime() ?? time) }
 }
 
 /** A time that was stored, by the clock of this process. */

@@ -1,4 +1,4 @@
-import { mkdtemp, readdir, readFile, rm } from 'node:fs/promises'
+import { mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import sharp from 'sharp'
@@ -30,6 +30,14 @@ afterEach(() => pool.close())
 const decode = (bytes: Uint8Array, param = 'p', signal = never, organisation = 'a') =>
   pool.decode({ type: 'image', data: bytes, target, region: null }, { organisation, param, signal })
 
+/** Writes what decoders run in this test. */
+async function programOf(source: string): Promise<string> {
+  const folder = await mkdtemp(join(tmpdir(), 'lookout-decoder-'))
+  onTestFinished(() => rm(folder, { recursive: true }))
+  await writeFile(join(folder, 'decoder.mjs'), source)
+  return join(folder, 'decoder.mjs')
+}
+
 /** Kills the process that decodes the input, and each further process that gets the same input. */
 async function killEach(times: number): Promise<void> {
   let last: number | undefined
@@ -50,11 +58,31 @@ it('processes that stay are started ahead, and decode inputs at the same time', 
 })
 
 it('an input that crashes its process gets a 400, and the next one is decoded', async () => {
-  pool = new DecoderPool({ size: 1 })
+  // Inputs of more than a kilobyte crash it.
+  const program = await programOf(`
+    import ${JSON.stringify(new URL('./decoder-process.ts', import.meta.url))}
+    const send = process.send.bind(process)
+    let isFatal = false
+    process.prependListener('message', ({ data }) => { isFatal = data?.length > 1024 })
+    process.send = (event) => { send(event); if (event.ok === 'begins' && isFatal) process.abort() }`)
+  pool = new DecoderPool({ size: 1, program })
   const doomed = decode(large, 'messages[0]')
   const next = decode(await small())
-  await Promise.all([expect(doomed).rejects.toMatchObject({ status: 400, param: 'messages[0]' }), killEach(2)])
+  await expect(doomed).rejects.toMatchObject({ status: 400, param: 'messages[0]' })
   expect((await next).original).toEqual({ width: 64, height: 64 })
+})
+
+it('an input is not at fault where the system kills its process, however often', async () => {
+  pool = new DecoderPool({ size: 1 })
+  const rejected = expect(decode(large)).rejects.toMatchObject({ status: 503, retryAfter: 5 })
+  await Promise.all([rejected, killEach(2)])
+  expect((await decode(large)).original.width).toBe(6000)
+})
+
+it('an input is not at fault where no process comes as far as to read it', async () => {
+  // As Node does that can start no thread.
+  pool = new DecoderPool({ size: 1, program: await programOf('process.abort()') })
+  await expect(decode(large)).rejects.toMatchObject({ status: 503, retryAfter: 5 })
 })
 
 it('an input whose process is killed once is decoded in another', async () => {

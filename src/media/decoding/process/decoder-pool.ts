@@ -3,7 +3,7 @@ import { FairSlots } from '../../../lib/fair-slots.ts'
 import { chooseSandbox, type Sandbox, type SandboxMode } from '../../sandbox/choice.ts'
 import { type DecodeJob, reasonOf } from './decode-job.ts'
 import { DecodeQueue } from './decode-queue.ts'
-import { cannotStart, Decoder, PROGRAM } from './decoder.ts'
+import { cannotDecode, Decoder, PROGRAM } from './decoder.ts'
 import type { DecodeResults, DecodeTask } from './protocol.ts'
 
 /** The time that a decoder may work on a task before it is stopped. */
@@ -51,7 +51,8 @@ export interface DecodeInput {
 
 /**
  * Decodes media in separate processes, each of which runs one task at a time. An input that crashes its process twice,
- * exhausts it or takes too long gets a 400. The process is then replaced, and no other input is affected.
+ * exhausts it or takes too long gets a 400; one whose processes are killed from outside, a 503. The process is then
+ * replaced, and no other input is affected.
  */
 export class DecoderPool {
   readonly sandbox: Sandbox
@@ -132,7 +133,7 @@ export class DecoderPool {
     try {
       decoder = this.#idleFor(job.task.type) ?? this.#startInRoom()
     } catch (error) {
-      job.reject(cannotStart(error))
+      job.reject(cannotDecode(error))
       return
     }
     decoder.run(job, this.#timeoutMs ?? TIMEOUT_MS[job.task.type])

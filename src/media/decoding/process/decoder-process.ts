@@ -62,6 +62,8 @@ interface DocumentDecoders {
 
 async function decode(task: DecodeTask<ByteSource>): Promise<DecodeResult> {
   await prepare(task.type)
+  // An input is not at fault where the process ends before.
+  process.send?.({ ok: 'begins' } satisfies DecoderEvent)
   if (task.type === 'image') return images!.decodeImage(task, grant)
   if (task.type === 'document' || task.type === 'page') {
     const isPdf = mediaType(task.data.read(0, HEAD_BYTES)) === 'application/pdf'

@@ -69,6 +69,8 @@ export class Decoder {
   /** The only library besides that for images which the process, confined by now, has loaded; null while it can load any. */
   #library: (typeof LIBRARIES)[DecodeTask['type']] | null = null
   #isFresh = true
+  /** Whether it parses the input of its job. */
+  #hasBegun = false
   #isEnding = false
   #hasExited = false
 
@@ -82,6 +84,7 @@ export class Decoder {
     this.#child = start(options, sockets)
     this.#child.on('message', (event: DecoderEvent) => {
       if (event.ok === 'needs_memory') this.#grant().catch(() => {})
+      else if (event.ok === 'begins') this.#hasBegun = true
       else this.#settle(event)
     })
     // A process that could not start, for lack of file descriptors, has no pipes and never emits `close`.
@@ -90,19 +93,19 @@ export class Decoder {
     this.#bytes?.on('error', () => {})
     const { promise, resolve } = Promise.withResolvers<void>()
     this.#exited = promise
-    const onExit = () => {
+    const onExit = (signal: NodeJS.Signals | null) => {
       if (this.#hasExited) return
       this.#hasExited = true
       this.#isEnding = true
       if (this.#files !== null) closeSync(this.#files)
       const job = this.#take()
-      if (job) this.#lose(job)
+      if (job) this.#lose(job, signal)
       owner.exit()
       resolve()
     }
-    this.#child.once('close', onExit)
+    this.#child.once('close', (_code, signal) => onExit(signal))
     this.#child.on('error', () => {
-      if (this.#bytes === null) onExit()
+      if (this.#bytes === null) onExit(null)
       else this.#child.kill('SIGKILL')
     })
   }
@@ -124,6 +127,7 @@ export class Decoder {
     clearTimeout(this.#idle)
     if (this.#isFresh && this.#isConfined) this.#library = LIBRARIES[job.task.type]
     this.#isFresh = false
+    this.#hasBegun = false
     this.#job = job
     this.#started = performance.now()
     this.#limit = limitWork(this.pid, limitMs, () => {
@@ -180,10 +184,11 @@ export class Decoder {
     this.#child.kill('SIGKILL')
   }
 
-  /** Retries or fails the job that the process had when it ended. */
-  #lose(job: DecodeJob): void {
+  /** Retries or fails the job that the process had when it ended. No input can send its process a SIGKILL. */
+  #lose(job: DecodeJob, signal: NodeJS.Signals | null): void {
     if (++job.losses < MOST_LOSSES) this.#owner.retry(job)
-    else if (this.pid === undefined) job.reject(cannotStart(null))
+    else if (signal === 'SIGKILL') job.reject(cannotDecode(new Error('The system has killed the decoder')))
+    else if (!this.#hasBegun) job.reject(cannotDecode(new Error('The decoder does not start')))
     else job.reject(invalidRequest(`${nounOf(job.task)} cannot be decoded`, job.param))
   }
 
@@ -228,8 +233,8 @@ function nounOf(task: DecodeTask): string {
   return task.type === 'page' ? `Page ${task.page} of the document` : `The ${task.type}`
 }
 
-/** The error for a process that the system could not start. */
-export function cannotStart(cause: unknown): Error {
+/** The error where the system starts no process, or kills it. */
+export function cannotDecode(cause: unknown): Error {
   const message = `The server cannot decode media at the moment. Try again in ${RETRY_AFTER_S} seconds.`
   return serviceUnavailable(message, RETRY_AFTER_S, cause)
 }

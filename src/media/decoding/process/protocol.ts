@@ -162,8 +162,8 @@ export type DecodeResult = DecodeResults[DecodeTask['type']]
 /** A message to a decoder process. */
 export type DecoderMessage = DecodeTask<SentData> | { readonly type: 'granted' }
 
-/** A message from a decoder process: the result of its task, or a request for permission to take much memory. */
-export type DecoderEvent = DecodeReply | { readonly ok: 'needs_memory' }
+/** A message from a decoder process: the result of its task, what it needs first, or that it now parses the input. */
+export type DecoderEvent = DecodeReply | { readonly ok: 'needs_memory' } | { readonly ok: 'begins' }
 
 export type DecodeReply =
   | { readonly ok: true; readonly result: DecodeResult }
