@@ -3,6 +3,7 @@ import { openAsBlob } from 'node:fs'
 import { mkdir, mkdtemp, readdir, readFile, rm, utimes, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { dirname, join, relative } from 'node:path'
+import { Redis } from 'ioredis'
 import pg from 'pg'
 import { afterAll, beforeAll, describe, expect, inject, onTestFinished, test, vi } from 'vitest'
 import { Accounts } from '../src/accounts/accounts.ts'
@@ -58,8 +59,7 @@ describe.skipIf(missing !== '')(title, () => {
     await postgres?.drop()
   })
 
-  async function newKey(limits = {}): Promise<string> {
-    const organisation = `test-${randomBytes(6).toString('hex')}`
+  async function newKey(limits = {}, organisation = `test-${randomBytes(6).toString('hex')}`): Promise<string> {
     await accounts.accounts.createOrganisation(organisation, limits)
     return (await accounts.accounts.createKey({ organisation })).key
   }
@@ -108,6 +108,26 @@ describe.skipIf(missing !== '')(title, () => {
     const seconds = Number(rejected.headers.get('retry-after'))
     expect(seconds).toBeGreaterThan(0)
     expect(seconds).toBeLessThanOrEqual(60)
+  })
+
+  test('requests that are refused get times of their own across both servers', async () => {
+    const organisation = `test-${randomBytes(6).toString('hex')}`
+    const key = await newKey({ requestsPerMinute: { models: 2 } }, organisation)
+    const past = new Redis(redis!)
+    const [now] = await past.time()
+    for (const ago of [30, 20]) {
+      const then = `${(Number(now) - ago) * 1e6}`
+      await past.zadd(`lookout:models:${organisation}`, then, then)
+    }
+    past.disconnect()
+    const seconds: number[] = []
+    for (const server of [0, 1, 0]) {
+      seconds.push(Number((await call(server, key, '/v1/models')).headers.get('retry-after')))
+    }
+    const [first, second, third] = seconds as [number, number, number]
+    expect(first).toBeLessThanOrEqual(30)
+    // A third place is free a minute after the first is taken again.
+    expect([Math.abs(second - first - 10) <= 5, third]).toEqual([true, 60])
   })
 
   test.each([

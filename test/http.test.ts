@@ -362,6 +362,24 @@ describe('rate limits', () => {
     await limited.close()
   })
 
+  test('tell each request that is refused a time of its own', async () => {
+    let now = 0
+    const limited = await startTestServer({ clock: () => now, environment: { LOOKOUT_RATE_LIMITS: 'on' } })
+    const retryAfter = async () => (await limited.get('/v1/models')).headers.get('retry-after')
+    for (let i = 0; i < 30; i++) {
+      expect(await retryAfter()).toBeNull()
+      now += 1_000
+    }
+    expect([await retryAfter(), await retryAfter(), await retryAfter()]).toEqual(['30', '31', '32'])
+    // A time that is over is not promised any longer, and every request is admitted while there is room.
+    now += 31_000
+    expect([await retryAfter(), await retryAfter(), await retryAfter()]).toEqual([null, null, '2'])
+    // No request is told more than a minute.
+    for (let i = 0; i < 30; i++) await retryAfter()
+    expect(await retryAfter()).toBe('60')
+    await limited.close()
+  })
+
   test('can be turned off', async () => {
     const response = await server.get('/v1/models')
     expect(response.headers.get('x-ratelimit-limit-requests')).toBeNull()

@@ -7,7 +7,10 @@ export interface Allowance {
   readonly allowed: boolean
   readonly limit: number
   readonly remaining: number
-  /** Milliseconds until a refused request would be allowed; 0 when this one was. */
+  /**
+   * Milliseconds until a refused request would be allowed, at most a minute; 0 when this one was. Each place in the window
+   * is promised once: requests that are refused together would come back together, and all but one be refused again.
+   */
   readonly retryAfterMs: number
   /** Milliseconds until the whole limit is free again, at most. */
   readonly resetMs: number
@@ -31,10 +34,36 @@ export function limitOf(principal: Principal, bucket: Bucket, changes: LimitChan
   return principal.limits.requestsPerMinute?.[bucket] ?? changes[bucket] ?? REQUESTS_PER_MINUTE[bucket]
 }
 
-/** Times of requests, oldest first; those before `first` are over. */
+/** Times in ascending order. */
+class Times {
+  #times: number[] = []
+  /** Those before it are over. They are taken out now and then: each time would move all that is left. */
+  #first = 0
+
+  get count(): number {
+    return this.#times.length - this.#first
+  }
+
+  at(index: number): number | undefined {
+    return this.#times[this.#first + index]
+  }
+
+  push(time: number): void {
+    this.#times.push(time)
+  }
+
+  dropUntil(time: number): void {
+    while (this.count > 0 && this.#times[this.#first]! <= time) this.#first++
+    if (this.#first <= this.#times.length / 2) return
+    this.#times = this.#times.slice(this.#first)
+    this.#first = 0
+  }
+}
+
 interface Window {
-  times: number[]
-  first: number
+  readonly requests: Times
+  /** When refused requests are to come back: later than now. */
+  readonly promises: Times
 }
 
 /** Counts in this process. */
@@ -51,32 +80,36 @@ export class LocalRateLimits implements RateLimits {
   take(principal: Principal, bucket: Bucket): Allowance {
     const now = this.#clock()
     const limit = limitOf(principal, bucket, this.#changes)
-    const window = this.#window(`${bucket} ${principal.organisation}`, now)
-    const { times, first } = window
-    const allowed = times.length - first < limit
-    if (allowed) times.push(now)
-    const counted = times.length - first
+    const window = this.#window(`${bucket} ${principal.organisation}`)
+    const { requests } = window
+    requests.dropUntil(now - WINDOW_MS)
+    const allowed = requests.count < limit
+    if (allowed) requests.push(now)
     return {
       allowed,
       limit,
-      remaining: Math.max(0, limit - counted),
-      retryAfterMs: allowed ? 0 : (times[times.length - limit] ?? now) + WINDOW_MS - now,
-      resetMs: (times.at(-1) ?? now) + WINDOW_MS - now,
+      remaining: Math.max(0, limit - requests.count),
+      retryAfterMs: allowed ? 0 : promise(window, limit, now),
+      resetMs: (requests.at(requests.count - 1) ?? now) + WINDOW_MS - now,
     }
   }
 
-  /** The requests of the last minute. What is over is taken out now and then: each time would move all that is left. */
-  #window(key: string, now: number): Window {
-    const window = this.#windows.get(key) ?? { times: [], first: 0 }
-    const { times } = window
-    if (times.length === 0) this.#windows.set(key, window)
-    while (window.first < times.length && times[window.first]! <= now - WINDOW_MS) window.first++
-    if (window.first > times.length / 2) {
-      times.splice(0, window.first)
-      window.first = 0
-    }
+  #window(key: string): Window {
+    const window = this.#windows.get(key) ?? { requests: new Times(), promises: new Times() }
+    this.#windows.set(key, window)
     return window
   }
 
   async close(): Promise<void> {}
+}
+
+/** Promises the next place, which is free a minute after an earlier request or promise. @returns milliseconds until then. */
+function promise({ requests, promises }: Window, limit: number, now: number): number {
+  promises.dropUntil(now)
+  const index = requests.count + promises.count - limit
+  const before = requests.at(index) ?? promises.at(index - requests.count) ?? now
+  // Clients give up on longer times, and what is not promised takes no memory.
+  if (before >= now) return WINDOW_MS
+  promises.push(before + WINDOW_MS)
+  return before + WINDOW_MS - now
 }

@@ -10,9 +10,9 @@ const RECONNECT_MS = 500
 const RETRY_AFTER_S = 2
 
 /**
- * The same window as in one process, by the clock of Redis: a sorted set of the times of the last minute's requests, in
- * microseconds. Returns whether the request is within the limit, how many are counted with it, and the milliseconds
- * after which a refused one would be admitted.
+ * The same window as in one process, by the clock of Redis: sorted sets of the times of the last minute's requests and of
+ * promises, in microseconds. Returns whether the request is within the limit, how many are counted with it, and the
+ * milliseconds after which a refused one would be admitted.
  */
 const COUNT_REQUEST = `
 local time = redis.call('time')
@@ -23,8 +23,15 @@ local limit = tonumber(ARGV[2])
 redis.call('zremrangebyscore', KEYS[1], '-inf', string.format('%.0f', now - window))
 local count = redis.call('zcard', KEYS[1])
 if count >= limit then
-  local first = redis.call('zrange', KEYS[1], count - limit, count - limit, 'withscores')
-  local free = first[2] and first[2] + window or now + window
+  redis.call('zremrangebyscore', KEYS[2], '-inf', string.format('%.0f', now))
+  local promised = redis.call('zcard', KEYS[2])
+  local index = count + promised - limit
+  local before = index < count and redis.call('zrange', KEYS[1], index, index, 'withscores')
+    or redis.call('zrange', KEYS[2], index - count, index - count, 'withscores')
+  local free = before[2] and before[2] + window or now + window
+  if free >= now + window then return {0, count, seconds * 1000} end
+  redis.call('zadd', KEYS[2], string.format('%.0f', free), string.format('%.0f-%d', free, promised))
+  redis.call('expire', KEYS[2], seconds)
   return {0, count, math.ceil((free - now) / 1000)}
 end
 redis.call('zadd', KEYS[1], string.format('%.0f', now), string.format('%.0f-%d', now, count))
@@ -35,7 +42,8 @@ return {1, count + 1, 0}
 declare module 'ioredis' {
   interface RedisCommander<Context> {
     countRequest(
-      key: string,
+      requests: string,
+      promises: string,
       windowSeconds: number,
       limit: number,
     ): Result<[allowed: 0 | 1, counted: number, retryAfterMs: number], Context>
@@ -48,7 +56,7 @@ export class RedisRateLimits implements RateLimits {
   readonly #changes: LimitChanges
 
   private constructor(redis: Redis, changes: LimitChanges) {
-    redis.defineCommand('countRequest', { numberOfKeys: 1, lua: COUNT_REQUEST })
+    redis.defineCommand('countRequest', { numberOfKeys: 2, lua: COUNT_REQUEST })
     this.#redis = redis
     this.#changes = changes
   }
@@ -80,8 +88,10 @@ export class RedisRateLimits implements RateLimits {
   async take(principal: Principal, bucket: Bucket): Promise<Allowance> {
     const limit = limitOf(principal, bucket, this.#changes)
     const key = `lookout:${bucket}:${principal.organisation}`
+    // In the same slot of a cluster.
+    const promises = `{${key}}:promises`
     try {
-      const [allowed, counted, retryAfterMs] = await this.#redis.countRequest(key, WINDOW_MS / 1000, limit)
+      const [allowed, counted, retryAfterMs] = await this.#redis.countRequest(key, promises, WINDOW_MS / 1000, limit)
       const remaining = Math.max(0, limit - counted)
       return { allowed: allowed === 1, limit, remaining, retryAfterMs, resetMs: WINDOW_MS }
     } catch (error) {

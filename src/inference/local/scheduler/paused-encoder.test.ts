@@ -1,8 +1,9 @@
-import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest'
+import { afterAll, beforeAll, beforeEach, expect, onTestFinished, test, vi } from 'vitest'
 import { branch, picture, REPEATING, trusted, untrusted } from '../../../../test/support/local-engine.ts'
 import { shippedSettings } from '../../../../test/support/shipped-settings.ts'
 import type { ImagePart } from '../../contract/parts.ts'
 import type { Work } from '../../contract/work.ts'
+import type { FailureError } from '../failure.ts'
 import { loadNativeLibraries } from '../native/libraries.ts'
 import { locateNativeLibraries } from '../native/native-paths.ts'
 import type { FromEngine } from '../protocol.ts'
@@ -32,7 +33,7 @@ beforeAll(async () => {
   }
   loaded = new LoadedModel(
     { ...libraries, mtmd: { ...mtmd, encoder_run: run } },
-    await shippedSettings({ encoder: true }),
+    await shippedSettings({ encoder: true, maxSequences: 20 }),
   )
 })
 
@@ -125,13 +126,13 @@ test('an image of live work yields once', () => {
 })
 
 /** A scheduler whose tokens are logged. */
-function createScheduler(): Scheduler {
+function createScheduler(maxWaiting = 10, rowMs = 0.01): Scheduler {
   const send = (message: FromEngine) => {
     if (message.type !== 'events') return
     for (const { id, events } of message.requests) for (const { type } of events) if (type === 'text') log.push(`${id}`)
   }
-  const splitter = new BatchSplitter([{ rows: 1, ms: 0.01 }], 4, loaded.context.batch.capacity)
-  const settings = { maxWaiting: 10, prefixCacheBytes: 0, speculation: false, seed: 1 }
+  const splitter = new BatchSplitter([{ rows: 1, ms: rowMs }], 4, loaded.context.batch.capacity)
+  const settings = { maxWaiting, prefixCacheBytes: 0, speculation: false, seed: 1 }
   return new Scheduler(loaded, splitter, settings, send)
 }
 
@@ -173,3 +174,34 @@ test('tokens of transient work wait for its images, and beside other work they d
   expect(before([12, 13, 14], [true, true, true])).toBeGreaterThan(3 * imageTokens)
   expect(before([15, 16, 17], [false, true, true])).toBeLessThan(3 * imageTokens)
 })
+
+test('turns of the encoder do not make a full queue seem slow', () => {
+  const scheduler = createScheduler(4, 1)
+  // A look at this clock always takes as long, also on a busy machine.
+  let now = 0
+  vi.spyOn(performance, 'now').mockImplementation(() => ++now)
+  onTestFinished(() => void vi.restoreAllMocks())
+  // Twenty run, whose pictures are encoded before any of them is computed, and four wait.
+  for (let id = 0; id < 24; id++) {
+    scheduler.submit(id, work([image(100 + id)], 1))
+    if (id < 20) scheduler.step()
+  }
+  for (let turn = 0; turn < 140; turn++) scheduler.step()
+  expect(log).not.toContain('0')
+  const told = toldBy(scheduler)
+  expect(told).not.toBeNull()
+  while (scheduler.step());
+  // It was a hundred times as long as all of them take.
+  expect(told!).toBeLessThan(10 * now)
+})
+
+/** When a request is told to come back; null if there is room for it. */
+function toldBy(scheduler: Scheduler): number | null {
+  try {
+    scheduler.checkQueue()
+    return null
+  } catch (error) {
+    const { failure } = error as FailureError
+    return failure.kind === 'overloaded' ? performance.now() + 1000 * failure.retryAfter : null
+  }
+}

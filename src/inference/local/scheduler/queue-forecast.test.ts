@@ -14,8 +14,8 @@ const forecast = () =>
       64,
     ),
   )
-const chats = (count: number, mostTokens: number): Ahead[] =>
-  Array.from({ length: count }, () => ({ promptTokens: 0, mostTokens, freesPlace: true }))
+const chats = (count: number, mostTokens: number, mediaTokens = 0): Ahead[] =>
+  Array.from({ length: count }, () => ({ promptTokens: 0, mediaTokens, mostTokens, freesPlace: true }))
 /** Cut at their limits, like answers of a model that never ends. */
 function limited(): QueueForecast {
   const forecasts = forecast()
@@ -43,6 +43,17 @@ test('a slower machine makes all requests wait longer', () => {
   const forecasts = limited()
   for (let i = 0; i < 2000; i++) forecasts.stepped(30, 4, 0)
   expect(forecasts.reserveRetryAfter(load, 0)).toBeCloseTo(750, -1)
+})
+
+test('pictures are encoded one after another, which slows nothing else down', () => {
+  const forecasts = limited()
+  // Ten turns for each of 100 tokens, none of which computes a token.
+  for (let i = 1; i <= 1000; i++) forecasts.encoded(20, i % 10 === 0 ? 100 : 0)
+  expect(forecasts.reserveRetryAfter(load, 0)).toBeCloseTo(250)
+  // The four that run have their pictures.
+  const pictures = { running: chats(4, 20), waiting: chats(8, 20, 50) }
+  const times = Array.from({ length: 4 }, () => forecasts.reserveRetryAfter(() => pictures, 1000))
+  expect(times.map(Math.round)).toEqual([375, 500, 625, 750])
 })
 
 test('answers that end by themselves free places one by one', () => {

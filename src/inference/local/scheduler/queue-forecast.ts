@@ -5,6 +5,8 @@ import type { BatchSplitter } from './batch/batch-splitter.ts'
 export interface Ahead {
   /** Prompt tokens still to be computed. */
   readonly promptTokens: number
+  /** Tokens of media among them that are still to be encoded. */
+  readonly mediaTokens: number
   /** Maximum of further tokens. */
   readonly mostTokens: number
   /** Whether a place in the queue becomes free when it starts. */
@@ -49,6 +51,10 @@ export class QueueForecast {
   /** Duration of recent steps, measured and by calibration. */
   #tookMs = TRUST_MS
   #expectedMs = TRUST_MS
+  /** How long encoding recent media took. */
+  readonly #encoded = { ms: 0, tokens: 0 }
+  /** Duration of the turns for media that is not complete. */
+  #encodingMs = 0
   /** When refused clients are told to retry, by the clock of `now`. */
   #reserved: number[] = []
   #latest: Forecast = { at: Number.NEGATIVE_INFINITY, places: [] }
@@ -57,11 +63,20 @@ export class QueueForecast {
     this.#splitter = splitter
   }
 
-  /** Learns from a step. @param ms time since the step before it. */
+  /** Learns from a step that is no turn of the encoder. @param ms time since the step before it. */
   stepped(ms: number, decoded: number, prefilled: number): void {
     const expected = this.#splitter.roundMs(decoded) + prefilled * this.#splitter.rowMs
     this.#tookMs = this.#tookMs * MEMORY + ms
     this.#expectedMs = this.#expectedMs * MEMORY + expected
+  }
+
+  /** Learns from a turn of the encoder. @param tokens tokens of the media that it completed, or 0. */
+  encoded(ms: number, tokens: number): void {
+    this.#encodingMs += ms
+    if (tokens === 0) return
+    this.#encoded.ms = this.#encoded.ms * MEMORY + this.#encodingMs
+    this.#encoded.tokens = this.#encoded.tokens * MEMORY + tokens
+    this.#encodingMs = 0
   }
 
   /** Learns from a completion that ended. @param byItself whether the model ended it, not its limit. */
@@ -85,14 +100,15 @@ export class QueueForecast {
   /** Milliseconds from now at which places will be free, in ascending order. */
   #simulate({ running, waiting }: Load): number[] {
     const speed = (MARGIN * this.#tookMs) / Math.max(this.#expectedMs, Number.MIN_VALUE)
+    const encodeMs = (MARGIN * this.#encoded.ms) / Math.max(this.#encoded.tokens, 1)
     let clock = 0
     let round = 0
     let started = 0
     /** Rounds in which running sequences end, the next one last. */
     const ends: number[] = []
     const places: number[] = []
-    const start = ({ promptTokens, mostTokens }: Ahead) => {
-      clock += promptTokens * this.#splitter.rowMs * speed
+    const start = ({ promptTokens, mediaTokens, mostTokens }: Ahead) => {
+      clock += promptTokens * this.#splitter.rowMs * speed + mediaTokens * encodeMs
       const end = round + this.#lengths.quantile(mostTokens, (++started * GOLDEN) % 1)
       const before = ends.findLastIndex((other) => other > end)
       ends.splice(before + 1, 0, end)

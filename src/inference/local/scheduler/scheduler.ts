@@ -330,7 +330,16 @@ export class Scheduler {
     this.#lastStepEnd = ended
     this.#lastStepMs = ms
     this.#turns.stepped(flight.turn.priority, ended, ms)
-    this.#forecast.stepped(ended - since, this.#decodedTokens - decodedTokens, this.#prefilledTokens - prefilledTokens)
+    if (flight.step?.type === 'encode') {
+      const { needsEncoding, media } = flight.step.prefill.cursor
+      this.#forecast.encoded(ended - since, needsEncoding ? 0 : (media?.encodable.length ?? 0))
+    } else {
+      this.#forecast.stepped(
+        ended - since,
+        this.#decodedTokens - decodedTokens,
+        this.#prefilledTokens - prefilledTokens,
+      )
+    }
   }
 
   /** Hands the events of the last step to the sender. @param hold whether they may wait for those of the next steps. */
@@ -456,11 +465,17 @@ export class Scheduler {
 }
 
 function ahead(sequence: Sequence): Ahead {
-  return { promptTokens: sequence.remaining, mostTokens: sequence.tokensLeft, freesPlace: false }
+  const { remaining, unencoded, tokensLeft } = sequence
+  return { promptTokens: remaining, mediaTokens: unencoded, mostTokens: tokensLeft, freesPlace: false }
 }
 
 /** For a group that has not started: its first sequence waits for the shared prefixes, and frees a place in the queue. */
 function aheadOfAll({ prefixes }: SequenceGroup, sequence: Sequence): Ahead {
-  const shared = prefixes.reduce((sum, { cells }) => sum + cells, 0)
-  return { ...ahead(sequence), promptTokens: shared + sequence.remaining, freesPlace: true }
+  const own = ahead(sequence)
+  return {
+    ...own,
+    promptTokens: prefixes.reduce((sum, { cells }) => sum + cells, own.promptTokens),
+    mediaTokens: prefixes.reduce((sum, { unencoded }) => sum + unencoded, own.mediaTokens),
+    freesPlace: true,
+  }
 }

@@ -47,6 +47,11 @@ export class PrefillCursor {
     return this.#remaining
   }
 
+  /** Cells of media still to be encoded. */
+  get unencoded(): number {
+    return countUnencoded(this.#chunks.slice(this.#embeddings === null ? this.#index : this.#index + 1))
+  }
+
   get isDone(): boolean {
     return this.#remaining === 0
   }
@@ -209,4 +214,9 @@ function chunkLength(chunk: PromptChunk): number {
 
 export function countCells(chunks: readonly PromptChunk[]): number {
   return chunks.reduce((sum, chunk) => sum + chunkLength(chunk), 0)
+}
+
+/** Cells of media whose embeddings are not cached. */
+export function countUnencoded(chunks: readonly PromptChunk[]): number {
+  return countCells(chunks.filter((chunk) => chunk.type === 'media' && chunk.knownEmbeddings() === undefined))
 }

@@ -1,6 +1,6 @@
 import type { KvCache, KvSequence } from '../../cache/kv-cache.ts'
 import type { PromptChunk } from '../../tokens/prompt-tokens.ts'
-import { PrefillCursor } from '../batch/prefill-cursor.ts'
+import { countUnencoded, PrefillCursor } from '../batch/prefill-cursor.ts'
 
 /**
  * Owns a KV sequence and the cursor that fills it. Shared prefixes and sequences are holders; they form a tree in which each
@@ -32,6 +32,11 @@ export abstract class KvHolder {
   /** Cells still to be prefilled. */
   get remaining(): number {
     return this.#kvSequence === null ? this.cells : (this.cursor?.remaining ?? 0)
+  }
+
+  /** Cells of media among them that are still to be encoded. */
+  get unencoded(): number {
+    return this.#kvSequence === null ? countUnencoded(this.chunks) : (this.cursor?.unencoded ?? 0)
   }
 
   /** @param kvSequence a fork of the parent's; without a parent, it may hold the first cells already. */
