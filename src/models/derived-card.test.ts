@@ -93,7 +93,7 @@ test('a minimal card is completed from the files', async () => {
       outputFormats: ['text', 'point', 'box'],
       reasoning: true,
       maxContextTokens: contextTokens,
-      maxOutputTokens: 8192,
+      maxOutputTokens: 16_384,
       credits: { input: 0, output: 0, cacheRead: 0 },
     },
   ])

@@ -29,8 +29,8 @@ export interface CompletedCard {
 
 /** Shows the model the schema of its reply, where the card does not say how. */
 const SCHEMA_PROMPT = 'Answer as JSON that satisfies this JSON schema:\n{schema}'
-/** The contract's largest reply, in tokens. */
-const MOST_OUTPUT = 8192
+/** In tokens. Programs that read documents ask for up to 15,000 for a page. */
+const MOST_OUTPUT = 16_384
 
 /**
  * Adds what a card leaves out: what its family says, what the headers of its files say, and what its chat template shows.
