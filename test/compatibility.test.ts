@@ -313,6 +313,21 @@ describe('fields of OpenAI that the contract does not have', () => {
     expect(chunks.at(-1)).toMatchObject({ choices: [], usage: { completion_tokens: 1 } })
   })
 
+  test.each([
+    [{ chat_template_kwargs: { enable_thinking: true } }, true],
+    [{ chat_template_kwargs: { thinking: true, custom: 1 } }, true],
+    [{ chat_template_kwargs: { enable_thinking: false }, reasoning_effort: 'high' }, false],
+    [{ chat_template_kwargs: { enable_thinking: true }, vision_config: { enable_thinking: false } }, false],
+    [{ chat_template_kwargs: { enable_thinking: null }, reasoning_effort: 'low' }, true],
+    [{ chat_template_kwargs: { enable_thinking: 'no' } }, false],
+    [{ chat_template_kwargs: null }, false],
+  ])('%j: whether the model thinks: %j', async (fields, thinks) => {
+    server.engine.script = { texts: thinks ? ['Hm.\n', '</think>\n\n', 'Two.'] : ['Two.'] }
+    const { choices } = await replyOf(await plain(fields))
+    expect(choices[0]!.message).toMatchObject({ content: 'Two.' })
+    expect(server.engine.works.at(-1)!.branches[0]!.thought !== undefined).toBe(thinks)
+  })
+
   test('an interrupted thought: the reply ends with stop, and usage tells its tokens', async () => {
     server.engine.script = { texts: ['Hm', '.\n', '</think>\n\n', 'Two.'], thoughtInterrupted: true }
     const fields = { reasoning_effort: 'low' }

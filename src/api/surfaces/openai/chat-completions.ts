@@ -25,8 +25,8 @@ export function addChatCompletions(app: FastifyInstance, options: ChatCompletion
     answers: {
       [URL]: (call) => serveChat(call, options, surface),
       [`${URL}/input_tokens`]: async (call) => {
-        const { read, caller, signal } = await admitUnmetered(call, options, surface)
-        const chat = toChatRequest(read, options.compatibility)
+        const { read, model, caller, signal } = await admitUnmetered(call, options, surface)
+        const chat = toChatRequest(read, options.compatibility, model.served.reasoning)
         return toInputTokens(await options.conversations.measureChat(chat, caller, signal))
       },
     },
@@ -39,9 +39,9 @@ export function chatCompletions({
 }: ChatCompletionsOptions): ChatSurface<ReadBody<ChatRequestBody>, ReplyEvent | ChoiceEvent> {
   return {
     ...bodiesOf('chat', compatibility === 'openai' ? openAiChatBody : chatBody),
-    async start({ read, call, metered, caller, signal }) {
+    async start({ read, model, call, metered, caller, signal }) {
       const { value: body } = read
-      const chat = toChatRequest(read, compatibility)
+      const chat = toChatRequest(read, compatibility, model.served.reasoning)
       const count = chat.choices ?? 1
       // Most requests ask for one reply, whose events need no numbers.
       const events = await (count === 1

@@ -11,14 +11,20 @@ import type { ReadBody } from '../../http/body/body-reader.ts'
 import { toReplyOptions } from './reply-options.ts'
 import type { ChatRequestBody } from './wire/chat-request.ts'
 
-/** @throws ApiError for fields that exclude each other. */
+/** @param canThink whether the model can. @throws ApiError for fields that exclude each other. */
 export function toChatRequest(
   { value: body, rawParameters }: ReadBody<ChatRequestBody>,
   compatibility: Compatibility,
+  canThink: boolean,
 ): ChatRequest {
   const tools = toolsOf(body)
+  const options = toReplyOptions(body)
+  const { enable_thinking, thinking } = body.chat_template_kwargs ?? {}
+  // A template ignores variables that it does not know.
+  const enableThinking = options.vision.enableThinking ?? (canThink ? (enable_thinking ?? thinking ?? null) : null)
   return {
-    ...toReplyOptions(body),
+    ...options,
+    vision: { ...options.vision, enableThinking },
     messages: compatibility === 'openai' ? body.messages.map(withOwnParts) : body.messages,
     tools: toTools(tools, rawParameters),
     toolUse: { choice: choiceOf(body), parallel: body.parallel_tool_calls ?? true },

@@ -70,6 +70,12 @@ export const constraints = {
   ebnf: constraint,
 }
 
+/** Variables of a model's template, as vLLM's servers take them: whether it thinks. Others have no effect. */
+const templateVariables = requests.object('ChatTemplateKwargs', {
+  enable_thinking: z.boolean().nullish(),
+  thinking: z.boolean().nullish().describe('The same, as some templates have it.'),
+})
+
 /** Fields of OpenAI's chat completions that the contract does not have. */
 export const openAiFields = {
   stop: stopSequences(4),
@@ -89,6 +95,7 @@ export const openAiFields = {
   moderation: refused(),
   prediction: refused(),
   web_search_options: refused(),
+  chat_template_kwargs: templateVariables.nullish().catch(undefined),
   ...constraints,
 }
 
