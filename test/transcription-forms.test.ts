@@ -42,6 +42,17 @@ function post(...fields: readonly (readonly [string, string])[]): Promise<Respon
   return fetch(`${server.url}/v1/audio/transcriptions`, { method: 'POST', headers, body: form })
 }
 
+test.each([
+  ['multipart', new FormData()],
+  ['URL-encoded', new URLSearchParams()],
+])('a %s form of too many parts is refused: reading a million of them holds up other requests', async (_, body) => {
+  for (let at = 0; at < 258; at++) body.append(`field-${at}`, '1')
+  const headers = { authorization: `Bearer ${KEY}` }
+  const response = await fetch(`${server.url}/v1/audio/transcriptions`, { method: 'POST', headers, body })
+  const { message } = await errorOf(response)
+  expect([response.status, message]).toEqual([400, 'A form may have at most 257 parts'])
+})
+
 test('the model is told each language that may be spoken, and the words that may occur', async () => {
   const client = new OpenAI({ baseURL: `${server.url}/v1`, apiKey: KEY, maxRetries: 0 })
   const file = await toFile(sound, 'speech.wav')

@@ -11,7 +11,7 @@ import { ClientDisconnected } from '../connection/abort-signal.ts'
 import type { BodyFormat } from './body-format.ts'
 import type { BodyOutcome, BodyTask } from './body-worker.ts'
 import type { ByteBudget, ByteLease } from './byte-budget.ts'
-import { splitForm } from './form-parts.ts'
+import { splitForm, urlEncodedFields } from './form-parts.ts'
 import { putAt } from './inline-bytes.ts'
 import { type ParsedBody, parseJson } from './parse-json.ts'
 
@@ -103,7 +103,7 @@ export class BodyReader {
     if (/^application\/x-www-form-urlencoded\b/i.test(type)) {
       const { bytes, lease } = await this.#admit(call)
       lease.giveBack(bytes.length)
-      return { fields: fieldsOf(new URLSearchParams(bytes.toString()), lists), file: null }
+      return { fields: fieldsOf(urlEncodedFields(bytes), lists), file: null }
     }
     if (!/^multipart\/form-data\s*;/i.test(type))
       throw invalidRequest('Expected a form, with Content-Type: multipart/form-data', null, { status: 415 })

@@ -6,6 +6,7 @@ import { invalidRequest } from '../../../lib/errors/errors.ts'
 import { getOrMake } from '../../../lib/get-or-make.ts'
 
 const MOST_PARTS = 257
+const TOO_MANY = `A form may have at most ${MOST_PARTS} parts`
 const PIECE_BYTES = 128 * 1024
 const LIMITS = { parts: MOST_PARTS, fieldNameSize: 200, headerPairs: 20, headerSize: 8 * 1024 }
 
@@ -27,7 +28,7 @@ export async function splitForm(
     form.destroy()
   }
   form.on('error', (cause: unknown) => refuse(INVALID, cause))
-  form.on('partsLimit', () => refuse(`A form may have at most ${MOST_PARTS} parts`))
+  form.on('partsLimit', () => refuse(TOO_MANY))
   form.on('file', (name: string, stream: Readable) => {
     const chunks: Buffer[] = []
     stream.on('data', (chunk: Buffer) => chunks.push(chunk))
@@ -40,6 +41,16 @@ export async function splitForm(
   })
   await Promise.race([feed(form, bytes), failure.promise])
   return parts
+}
+
+/**
+ * The fields of a URL-encoded form, of which there may be as many: a million of them would hold up all other requests.
+ * @throws ApiError 400 for more.
+ */
+export function urlEncodedFields(bytes: Buffer): URLSearchParams {
+  const text = bytes.toString()
+  if (text.split('&', MOST_PARTS + 1).length > MOST_PARTS) throw invalidRequest(TOO_MANY, null)
+  return new URLSearchParams(text)
 }
 
 /** Writes in chunks, so that other requests get their turn in between. Stops when the form is destroyed. */

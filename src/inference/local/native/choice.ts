@@ -24,7 +24,8 @@ export interface Ask {
 
 /** What a repetition penalty applies to. */
 interface Repeated {
-  readonly tokens: ReadonlySet<number>
+  /** Each once, and always in the same order. */
+  readonly tokens: { readonly size: number; forEach(visit: (token: number) => void): void }
   readonly penalty: number
 }
 
@@ -78,21 +79,39 @@ export function chooseFrom(operations: LogitsOperations, logits: Float32Array, a
 
 /** Applies the penalties during `choose` only: several requests may share a row. */
 function penalised(logits: Float32Array, { penalties, repeated }: Ask, choose: () => number): number {
-  if (penalties.size === 0 && !repeated) return choose()
-  const before = new Map<number, number>()
-  for (const token of repeated?.tokens ?? []) {
+  return penalisedRepetition(logits, repeated, () => {
+    if (penalties.size === 0) return choose()
+    const before = new Map<number, number>()
+    for (const [token, amount] of penalties) {
+      before.set(token, logits[token]!)
+      logits[token]! -= amount
+    }
+    try {
+      return choose()
+    } finally {
+      for (const [token, logit] of before) logits[token] = logit
+    }
+  })
+}
+
+function penalisedRepetition(logits: Float32Array, repeated: Ask['repeated'], choose: () => number): number {
+  if (!repeated) return choose()
+  const { tokens, penalty } = repeated
+  // Not a map by token, which would take several times as long.
+  const before = new Float32Array(tokens.size)
+  let at = 0
+  tokens.forEach((token) => {
     const logit = logits[token]!
-    before.set(token, logit)
-    logits[token] = logit > 0 ? logit / repeated!.penalty : logit * repeated!.penalty
-  }
-  for (const [token, amount] of penalties) {
-    if (!before.has(token)) before.set(token, logits[token]!)
-    logits[token]! -= amount
-  }
+    before[at++] = logit
+    logits[token] = logit > 0 ? logit / penalty : logit * penalty
+  })
   try {
     return choose()
   } finally {
-    for (const [token, logit] of before) logits[token] = logit
+    at = 0
+    tokens.forEach((token) => {
+      logits[token] = before[at++]!
+    })
   }
 }
 

@@ -1,10 +1,11 @@
 import fc from 'fast-check'
-import { describe, expect, test } from 'vitest'
+import { describe, expect, onTestFinished, test, vi } from 'vitest'
 import type { Sampling } from '../../contract/work.ts'
-import { chooseFrom } from '../native/choice.ts'
+import { type Ask, chooseFrom } from '../native/choice.ts'
 import { PLAIN_OPERATIONS } from '../native/logits-operations.ts'
 import { DrawingSampler } from './drawing-sampler.ts'
 import type { Rows } from './sampler.ts'
+import { SeenTokens } from './seen-tokens.ts'
 
 const PLAIN: Sampling = { temperature: 1, topP: 1, topK: 0, frequencyPenalty: 0, presencePenalty: 0 }
 const LOGITS = [2, 1.5, 1, 0, -1, -3, 0.5, 1.9]
@@ -87,6 +88,14 @@ test('penalties and masks', () => {
   )
 })
 
+function seenBy({ repeated }: Ask): number[] {
+  const seen: number[] = []
+  repeated!.tokens.forEach((token) => {
+    seen.push(token)
+  })
+  return seen
+}
+
 describe('a repetition penalty', () => {
   const choices = (
     sampling: Partial<Sampling>,
@@ -94,7 +103,7 @@ describe('a repetition penalty', () => {
     logits: readonly number[],
     count: number,
   ) => {
-    const sampler = new DrawingSampler({ ...PLAIN, temperature: 0, ...sampling }, 1, prompt)
+    const sampler = new DrawingSampler({ ...PLAIN, temperature: 0, ...sampling }, 1, new SeenTokens(null, prompt))
     return Array.from({ length: count }, () => sampler.sample(rowOf(logits), 0))
   }
 
@@ -111,16 +120,31 @@ describe('a repetition penalty', () => {
     // 5 / 2 - 1 is more than 1.4, and (5 - 1) / 2 is 2.
     expect(choices({ repetitionPenalty: 2, presencePenalty: 1 }, [], [5, 1.4, 1.6], 3)).toEqual([0, 2, 0])
     const row = Float32Array.from(LOGITS)
-    const sampler = new DrawingSampler({ ...PLAIN, repetitionPenalty: 1.3, frequencyPenalty: 1 }, 1, [1, 4, 5])
+    const sampler = new DrawingSampler(
+      { ...PLAIN, repetitionPenalty: 1.3, frequencyPenalty: 1 },
+      1,
+      new SeenTokens(null, [1, 4, 5]),
+    )
     for (let at = 0; at < 5; at++) sampler.sample({ choose: (_, ask) => chooseFrom(PLAIN_OPERATIONS, row, ask) }, 0)
     expect(row).toEqual(Float32Array.from(LOGITS))
   })
 
   test('counts tokens that may come before', () => {
-    const sampler = new DrawingSampler({ ...PLAIN, repetitionPenalty: 2 }, 1, [3])
-    sampler.accept(4)
-    expect(sampler.ask([5]).repeated).toEqual({ tokens: new Set([3, 4, 5]), penalty: 2 })
-    expect(sampler.ask().repeated).toEqual({ tokens: new Set([3, 4]), penalty: 2 })
+    const sampler = new DrawingSampler({ ...PLAIN, repetitionPenalty: 2 }, 1, new SeenTokens(null, [3]))
+    for (const token of [4, 3, 4]) sampler.accept(token)
+    expect(seenBy(sampler.ask([5, 3, 5]))).toEqual([3, 4, 5])
+    expect(seenBy(sampler.ask())).toEqual([3, 4])
+  })
+
+  test('of many completions copies the tokens of their long prompt for none of them', () => {
+    const tokens = Array.from({ length: 50_000 }, (_, token) => token)
+    const prompt = new SeenTokens(null, tokens)
+    const adds = vi.spyOn(Set.prototype, 'add')
+    onTestFinished(() => adds.mockRestore())
+    const row = rowOf(tokens.map(() => 0))
+    for (let seed = 0; seed < 8; seed++)
+      new DrawingSampler({ ...PLAIN, repetitionPenalty: 2 }, seed, prompt).sample(row, 0)
+    expect(adds.mock.calls.length).toBeLessThan(100)
   })
 })
 

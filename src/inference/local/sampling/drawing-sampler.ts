@@ -2,6 +2,7 @@ import type { Sampling } from '../../contract/work.ts'
 import { type Ask, NO_PENALTIES } from '../native/choice.ts'
 import { fmix32 } from '../native/logits-operations.ts'
 import type { FreeSampler, Rows } from './sampler.ts'
+import { SeenTokens } from './seen-tokens.ts'
 
 /**
  * Chooses tokens with penalties, or draws them with noise that depends on the seed, the position in the completion and the
@@ -14,20 +15,21 @@ export class DrawingSampler implements FreeSampler {
   /** Number of occurrences of each token in the completion. */
   readonly #counts = new Map<number, number>()
   /** Tokens that a repetition penalty applies to; null without one. */
-  readonly #repeated: Set<number> | null
+  readonly #seen: SeenTokens | null
   #position = 0
 
-  /** @param prompt the tokens before the completion; needed for a repetition penalty only. */
-  constructor(sampling: Sampling, seed: number, prompt: Iterable<number> = []) {
+  /** @param prompt the tokens before the completion, which may be shared; needed for a repetition penalty only. */
+  constructor(sampling: Sampling, seed: number, prompt: SeenTokens | null = null) {
     this.#sampling = sampling
     this.#seed = seed
-    this.#repeated = penalisesRepetition(sampling) ? new Set(prompt) : null
+    this.#seen = penalisesRepetition(sampling) ? new SeenTokens(prompt, []) : null
   }
 
   ask(ahead: readonly number[] = [], allowed?: Int32Array): Ask {
     const { temperature, topK, topP, minP = 0, repetitionPenalty: penalty = 1 } = this.#sampling
     const drawSeed = fmix32(this.#seed ^ fmix32(this.#position + ahead.length))
-    const repeated = this.#repeated && { tokens: new Set([...this.#repeated, ...ahead]), penalty }
+    const seen = this.#seen && ahead.length > 0 ? new SeenTokens(this.#seen, ahead) : this.#seen
+    const repeated = seen && { tokens: seen, penalty }
     const penalties = this.#penalties(ahead)
     return { allowed, penalties, repeated, temperature, topK, topP, minP, drawSeed, ranked: null }
   }
@@ -45,7 +47,7 @@ export class DrawingSampler implements FreeSampler {
   accept(token: number): void {
     this.#position++
     count(this.#counts, token)
-    this.#repeated?.add(token)
+    this.#seen?.add(token)
   }
 
   #penalties(ahead: readonly number[]): ReadonlyMap<number, number> {

@@ -147,7 +147,9 @@ export class DeviceRows {
   chosen(row: number, ask: Ask): Chosen | null {
     this.#answers ??= this.#read()
     const answered = this.#answers.get(row)
-    return answered !== undefined && isSame(answered.ask, ask) ? chosenOf(answered.answer, ask) : null
+    return answered !== undefined && isSupported(ask) && isSame(answered.ask, ask)
+      ? chosenOf(answered.answer, ask)
+      : null
   }
 
   /**

@@ -7,7 +7,7 @@ import type { AdmittedWork } from '../admission.ts'
 import type { LoadedModel } from '../loaded-model.ts'
 import type { KvHolder } from './kv-holder.ts'
 import { Sequence } from './sequence.ts'
-import { createSampler, seedOf } from './sequence-sampler.ts'
+import { createSampler, promptsOf, seedOf } from './sequence-sampler.ts'
 import { SharedPrefix } from './shared-prefix.ts'
 
 /** An admitted, unfinished sequence with its group. */
@@ -83,6 +83,7 @@ export class SequenceGroup {
       return prefix
     }
     const prefix = isAlone ? null : share(null, work.prefix)
+    const prompts = promptsOf(work)
     try {
       for (const [branchIndex, branch] of branches.entries()) {
         const parent = branch.n === 1 ? prefix : share(prefix, branch.suffix)
@@ -90,7 +91,7 @@ export class SequenceGroup {
         for (let index = 0; index < branch.n; index++) {
           const { seed: own } = branch.sampling
           const drawn = own === undefined ? seedOf(seed, sequences.length) : seedOf(own, index)
-          const sampling = createSampler(loaded, work.prefix, branch, drawn)
+          const sampling = createSampler(loaded, branch, drawn, prompts[branchIndex]!)
           const repetition = createRepetition(loaded.repetition, branch.sampling)
           sequences.push(new Sequence({ branch, branchIndex, index }, { parent, prompt }, { ...sampling, repetition }))
         }

@@ -4,9 +4,10 @@ import { DrawingSampler, penalisesRepetition } from '../../sampling/drawing-samp
 import { GreedySampler } from '../../sampling/greedy-sampler.ts'
 import { LogProbSampler, type LogProbs } from '../../sampling/log-prob-sampler.ts'
 import type { FreeSampler, TokenSampler } from '../../sampling/sampler.ts'
+import { SeenTokens } from '../../sampling/seen-tokens.ts'
 import { ThoughtSampler } from '../../sampling/thought-sampler.ts'
 import type { PromptChunk } from '../../tokens/prompt-tokens.ts'
-import type { AdmittedBranch } from '../admission.ts'
+import type { AdmittedBranch, AdmittedWork } from '../admission.ts'
 import type { LoadedModel } from '../loaded-model.ts'
 
 /** The odd number nearest to 2^32 divided by the golden ratio (Fibonacci hashing): its multiples are distinct modulo 2^32. */
@@ -20,18 +21,17 @@ export interface CompletionSampler {
 
 /**
  * The sampler of one completion: its sampling parameters, its constraint and its thought.
- * @param prefix the prompt before the branch's own.
+ * @param prompt the tokens of its prompt; null if they do not matter.
  */
 export function createSampler(
   { model }: LoadedModel,
-  prefix: readonly PromptChunk[],
-  branch: AdmittedBranch,
+  { sampling, maxTokens, constraint, thought, topLogProbs }: AdmittedBranch,
   seed: number,
+  prompt: SeenTokens | null,
 ): CompletionSampler {
-  const { sampling, maxTokens, constraint, thought, topLogProbs } = branch
   // May throw: the thread of the constraint may have ended.
   const matcher = constraint?.createMatcher() ?? null
-  const chosen: FreeSampler = isPlainGreedy(sampling) ? new GreedySampler() : drawing(sampling, seed, prefix, branch)
+  const chosen: FreeSampler = isPlainGreedy(sampling) ? new GreedySampler() : new DrawingSampler(sampling, seed, prompt)
   const logProbs = topLogProbs === null ? null : new LogProbSampler(chosen, model, topLogProbs)
   const free = logProbs ?? chosen
   const reply = matcher === null ? free : new ConstrainedSampler(free, matcher, model)
@@ -39,15 +39,20 @@ export function createSampler(
   return { sampler, logProbs }
 }
 
-function drawing(
-  sampling: Sampling,
-  seed: number,
-  prefix: readonly PromptChunk[],
-  { suffix, lastToken }: AdmittedBranch,
-): DrawingSampler {
-  if (!penalisesRepetition(sampling)) return new DrawingSampler(sampling, seed)
-  const texts = [...prefix, ...suffix].flatMap((chunk) => (chunk.type === 'text' ? [...chunk.tokens] : []))
-  return new DrawingSampler(sampling, seed, [...texts, lastToken])
+/** The tokens of the prompts of a group's branches, one after the other; null for those whose sampling does not need them. */
+export function promptsOf({ prefix, branches }: Pick<AdmittedWork, 'prefix' | 'branches'>): (SeenTokens | null)[] {
+  let shared: SeenTokens | null = null
+  return branches.map(({ sampling, suffix, lastToken }) => {
+    if (!penalisesRepetition(sampling)) return null
+    shared ??= new SeenTokens(null, textOf(prefix))
+    const prompt = new SeenTokens(shared, textOf(suffix))
+    prompt.add(lastToken)
+    return prompt
+  })
+}
+
+function* textOf(chunks: readonly PromptChunk[]): Generator<number, void, void> {
+  for (const chunk of chunks) if (chunk.type === 'text') yield* chunk.tokens
 }
 
 /** Whether the token with the largest logit is always chosen, regardless of earlier tokens. */

@@ -1,0 +1,32 @@
+/**
+ * The tokens of a text, each once. Texts that begin alike share what they begin with: a prompt has up to tens of thousands of
+ * tokens, which each completion would copy otherwise.
+ */
+export class SeenTokens {
+  readonly #before: SeenTokens | null
+  readonly #own = new Set<number>()
+
+  /** @param before what the text begins with. It must not change while this is in use. */
+  constructor(before: SeenTokens | null, tokens: Iterable<number>) {
+    this.#before = before
+    for (const token of tokens) this.add(token)
+  }
+
+  get size(): number {
+    return this.#own.size + (this.#before?.size ?? 0)
+  }
+
+  has(token: number): boolean {
+    return this.#own.has(token) || (this.#before?.has(token) ?? false)
+  }
+
+  add(token: number): void {
+    if (!this.has(token)) this.#own.add(token)
+  }
+
+  /** Faster than an iterator. */
+  forEach(visit: (token: number) => void): void {
+    this.#before?.forEach(visit)
+    for (const token of this.#own) visit(token)
+  }
+}
