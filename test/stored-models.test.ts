@@ -4,7 +4,9 @@ import { mkdir, mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { promisify } from 'node:util'
-import { afterEach, expect, test } from 'vitest'
+import { afterEach, expect, onTestFinished, test, vi } from 'vitest'
+import { serviceUnavailable } from '../src/lib/errors/errors.ts'
+import { GuardedProcess } from '../src/lib/guarded/guarded-process.ts'
 import { FakeEngine } from './support/fake-engine.ts'
 import { ModelStore } from './support/model-store.ts'
 import { errorOf, jsonOf, KEY, startTestServer, type TestServerOptions } from './support/server.ts'
@@ -307,6 +309,36 @@ test('a card that ends the process that reads it is left out, and is not read ag
   await store.putHeader('hostile', HEADER, file)
   await store.touch('hostile', new Date(2e12))
   expect(await again.ids()).toEqual([...SHIPPED, 'good', 'hostile'])
+})
+
+test('a model is served as it is once the system lets a process read it', async () => {
+  const { store, start } = await serve()
+  const { ask: original } = GuardedProcess.prototype
+  const ask = vi.spyOn(GuardedProcess.prototype, 'ask')
+  const now = performance.now.bind(performance)
+  onTestFinished(() => void vi.restoreAllMocks())
+  await store.putHeader('first', HEADER)
+  await store.putHeader('second', { ...HEADER, 'tokenizer.chat_template': '{{ messages[0].content }}' })
+  // As where the system kills it for lack of memory.
+  ask.mockImplementation(async function (this: GuardedProcess<unknown, unknown>, question) {
+    const { type } = question as { readonly type: string }
+    if (type === lacking) throw serviceUnavailable('No process can do it now; try again later', 5)
+    return original.call(this, question)
+  })
+  let lacking = 'file'
+  const server = await start()
+  const refusal = await server.ask('first')
+  expect(refusal.status).toBe(503)
+  expect(Number(refusal.headers.get('retry-after'))).toBeGreaterThan(0)
+  let ahead = 0
+  vi.spyOn(performance, 'now').mockImplementation(() => now() + ahead)
+  lacking = 'template'
+  ahead += 60_000
+  // A built-in template in place of its own would answer otherwise than the model's.
+  expect(await server.ids()).toEqual([...SHIPPED, 'first'])
+  lacking = ''
+  ahead += 60_000
+  expect(await server.ids()).toEqual([...SHIPPED, 'first', 'second'])
 })
 
 test('a pipe, a device or a folder in place of a file of a stored model is refused, and holds up no other', async () => {

@@ -103,11 +103,10 @@ export class LocalRateLimits implements RateLimits {
   async close(): Promise<void> {}
 }
 
-/** Promises the next place, which is free a minute after an earlier request or promise. @returns milliseconds until then. */
+/** Promises the next place, which is free a minute after an earlier request. @returns milliseconds until then. */
 function promise({ requests, promises }: Window, limit: number, now: number): number {
   promises.dropUntil(now)
-  const index = requests.count + promises.count - limit
-  const before = requests.at(index) ?? promises.at(index - requests.count) ?? now
+  const before = requests.at(requests.count + promises.count - limit) ?? now
   // Clients give up on longer times, and what is not promised takes no memory.
   if (before >= now) return WINDOW_MS
   promises.push(before + WINDOW_MS)

@@ -26,8 +26,7 @@ if count >= limit then
   redis.call('zremrangebyscore', KEYS[2], '-inf', string.format('%.0f', now))
   local promised = redis.call('zcard', KEYS[2])
   local index = count + promised - limit
-  local before = index < count and redis.call('zrange', KEYS[1], index, index, 'withscores')
-    or redis.call('zrange', KEYS[2], index - count, index - count, 'withscores')
+  local before = redis.call('zrange', KEYS[1], index, index, 'withscores')
   local free = before[2] and before[2] + window or now + window
   if free >= now + window then return {0, count, seconds * 1000} end
   redis.call('zadd', KEYS[2], string.format('%.0f', free), string.format('%.0f-%d', free, promised))
@@ -88,8 +87,8 @@ export class RedisRateLimits implements RateLimits {
   async take(principal: Principal, bucket: Bucket): Promise<Allowance> {
     const limit = limitOf(principal, bucket, this.#changes)
     const key = `lookout:${bucket}:${principal.organisation}`
-    // In the same slot of a cluster.
-    const promises = `{${key}}:promises`
+    // In the same slot of a cluster. Redis may let this user have only keys that begin with `lookout:`.
+    const promises = `lookout:promises:{${key}}`
     try {
       const [allowed, counted, retryAfterMs] = await this.#redis.countRequest(key, promises, WINDOW_MS / 1000, limit)
       const remaining = Math.max(0, limit - counted)

@@ -1,5 +1,5 @@
 import { stat } from 'node:fs/promises'
-import { type ApiError, invalidRequest } from '../../lib/errors/errors.ts'
+import { ApiError, invalidRequest, serviceUnavailable } from '../../lib/errors/errors.ts'
 import { CardError, loadCard, type ModelCard } from '../../models/card.ts'
 import { findStoredCards } from '../../models/stored-cards.ts'
 import { namesIn, readUnlessFatal } from '../../models/unread-cards.ts'
@@ -32,6 +32,8 @@ const LIST_MS = 1_000
 const IDLE_LOOK_MS = 5_000
 /** Changes that are nearer to each other than this may leave a folder with the same time of change. */
 const COARSE_MS = 100
+/** When a card that could not be read for lack of something else, such as memory, is read again. */
+const REREAD_MS = 10_000
 
 /** A card of the store, as it was found. */
 interface Entry {
@@ -42,9 +44,11 @@ interface Entry {
   readonly isTaken: boolean
   /** Names that cannot be served, and what a request for them is told. */
   readonly refusal: { readonly ids: readonly string[]; readonly error: ApiError } | null
+  /** When it is read again although it has not changed, by the clock of `performance`. */
+  readonly expires: number
 }
 
-const UNUSED = { served: null, isTaken: false, refusal: null }
+const UNUSED = { served: null, isTaken: false, refusal: null, expires: Number.POSITIVE_INFINITY }
 
 /**
  * The models that requests can name: those of the settings, and those of the model store, which come and go while requests
@@ -162,8 +166,8 @@ export class ModelCatalog {
     this.#changedAt = isSure ? changedAt : Number.NaN
     this.#watched = watched
     let removed = false
-    for (const [file, { version, served }] of this.#entries) {
-      if (found.get(file) === version) continue
+    for (const [file, { version, served, expires }] of this.#entries) {
+      if (found.get(file) === version && now < expires) continue
       this.#entries.delete(file)
       if (served !== null) this.#remove(served, found.has(file))
       removed = true
@@ -216,13 +220,18 @@ export class ModelCatalog {
       return { ...UNUSED, served: { card, engine } }
     } catch (error) {
       logger.warn(`A stored model is not served: ${(error as Error).message}`)
+      const passes = isUnavailable(error)
+      const unused = passes ? { ...UNUSED, expires: performance.now() + REREAD_MS } : UNUSED
       const ids = await namesIn(file)
-      if (ids.length === 0) return UNUSED
-      const problem = error instanceof CardError ? error.told : 'its card or its files cannot be used'
-      return {
-        ...UNUSED,
-        refusal: { ids, error: invalidRequest(`Model '${ids[0]}' cannot be served: ${problem}`, null) },
+      if (ids.length === 0) return unused
+      const refuse = () => {
+        if (passes) {
+          return serviceUnavailable(`Model '${ids[0]}' cannot be read now; try again later`, REREAD_MS / 1000, error)
+        }
+        const problem = error instanceof CardError ? error.told : 'its card or its files cannot be used'
+        return invalidRequest(`Model '${ids[0]}' cannot be served: ${problem}`, null)
       }
+      return { ...unused, refusal: { ids, error: refuse() } }
     }
   }
 
@@ -242,6 +251,12 @@ export class ModelCatalog {
     if (problem !== this.#problem) this.#options.logger.warn(problem)
     this.#problem = problem
   }
+}
+
+/** Whether the system has not let a process read the model, which says nothing of the model. */
+function isUnavailable(error: unknown): boolean {
+  if (error instanceof ApiError) return error.status === 503
+  return error instanceof Error && isUnavailable(error.cause)
 }
 
 /** When entries were last added to a folder of these or removed from it, in ms; 0 for a folder that does not exist. */

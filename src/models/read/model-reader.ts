@@ -1,3 +1,4 @@
+import { ApiError } from '../../lib/errors/errors.ts'
 import { GuardedProcess, ProcessEnded } from '../../lib/guarded/guarded-process.ts'
 import { type Attempt, answerOf } from '../../lib/guarded/guarded-program.ts'
 import { CardError } from '../card-error.ts'
@@ -53,9 +54,10 @@ export async function readCheckedMetadata(
 
 /** Why a LoRA adapter does not fit a model, as a predicate; null if it does. @param model all parts of its file. */
 export function readAdapterProblem(path: string, model: readonly string[]): Promise<string | null> {
-  return ask<string | null>({ type: 'adapter', path, model }).catch(
-    (error: Error) => `cannot be read: ${error.message}`,
-  )
+  return ask<string | null>({ type: 'adapter', path, model }).catch((error: Error) => {
+    if (error instanceof ApiError) throw error
+    return `cannot be read: ${error.message}`
+  })
 }
 
 /** Reads the small files of a folder of Hugging Face. @throws Error that names the card, and the file where it can. */
@@ -76,7 +78,7 @@ export class TemplateError extends Error {
 /**
  * What a template says of its model, and how it is called.
  * @param milliseconds of processor time.
- * @throws TemplateError; ProcessEnded for one that loops for ever or fills the memory.
+ * @throws TemplateError; ProcessEnded for one that loops for ever or fills the memory; ApiError 503.
  */
 export async function probeGuarded(source: string, milliseconds = LIMIT_MS): Promise<TemplateReport> {
   if (source.length >= MOST_CHARACTERS) {
@@ -85,7 +87,8 @@ export async function probeGuarded(source: string, milliseconds = LIMIT_MS): Pro
   try {
     return await ask<TemplateReport>({ type: 'template', source }, milliseconds)
   } catch (error) {
-    if (error instanceof ProcessEnded) throw error
+    // Where no process can be started, nothing is known of the template.
+    if (error instanceof ProcessEnded || error instanceof ApiError) throw error
     throw new TemplateError((error as Error).message, { cause: error })
   }
 }

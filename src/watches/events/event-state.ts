@@ -99,8 +99,9 @@ function whileOn(state: Happening, rule: EventRule, value: number, now: Moment):
   return ended({ ...state, falling }, 'cleared', now.at + rule.cooldownMs)
 }
 
-function ended({ falling, seen }: Happening, reason: Ended['reason'], blockedUntil: number): Step {
-  const change = { endedAt: (falling ?? seen).time, reason }
+function ended({ startedAt, falling, seen }: Happening, reason: Ended['reason'], blockedUntil: number): Step {
+  // A clock that was ahead at the start may have been set right.
+  const change = { endedAt: Math.max(startedAt, (falling ?? seen).time), reason }
   return { state: { on: false, rising: null, blockedUntil }, change }
 }
 

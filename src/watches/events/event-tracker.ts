@@ -93,7 +93,9 @@ export class EventTracker {
   }
 
   progress(now: Moment): Progress {
-    return { seq: this.#seq, memory: storedMemory(this.#memory, now), seenAt: this.#lastTick?.time ?? null }
+    // By one clock, which may have been set right since.
+    const seenAt = this.#lastTick && Math.min(this.#lastTick.time, now.time)
+    return { seq: this.#seq, memory: storedMemory(this.#memory, now), seenAt }
   }
 
   /** @returns what has started; null for nothing. */
@@ -105,7 +107,7 @@ export class EventTracker {
     const { offlineSince } = this.#memory
     if (offlineSince !== null) {
       // Memories of earlier versions do not say since when.
-      const from = Math.min(offlineSince, this.#lastTick?.time ?? offlineSince)
+      const from = Math.min(offlineSince, this.#lastTick?.time ?? offlineSince, moment.time)
       events.push(onlineEvent({ from, to: moment.time }))
     }
     if (gap !== null && (this.#wasStopped || !this.isOffline)) {

@@ -48,13 +48,23 @@ test('a slower machine makes all requests wait longer', () => {
 test('pictures are encoded one after another, which slows nothing else down', () => {
   const forecasts = limited()
   // Ten turns for each of 100 tokens, none of which computes a token.
-  for (let i = 1; i <= 1000; i++) forecasts.encoded(20, i % 10 === 0 ? 100 : 0)
+  for (let i = 0; i < 100; i++) encode(forecasts, 10, 100)
   expect(forecasts.reserveRetryAfter(load, 0)).toBeCloseTo(250)
   // The four that run have their pictures.
   const pictures = { running: chats(4, 20), waiting: chats(8, 20, 50) }
   const times = Array.from({ length: 4 }, () => forecasts.reserveRetryAfter(() => pictures, 1000))
   expect(times.map(Math.round)).toEqual([375, 500, 625, 750])
+  // Clients that give up while theirs are encoded make no others seem slow.
+  for (let i = 0; i < 100; i++) encode(forecasts, 10_000, 0)
+  encode(forecasts, 10, 100)
+  expect(forecasts.reserveRetryAfter(() => pictures, 2000)).toBeCloseTo(375)
 })
+
+/** Encodes a picture in turns of 20 ms. @param tokens 0 for one that is never complete. */
+function encode(forecasts: QueueForecast, turns: number, tokens: number): void {
+  const media = {}
+  for (let turn = 1; turn <= turns; turn++) forecasts.encoded(media, 20, turn === turns ? tokens : 0)
+}
 
 test('answers that end by themselves free places one by one', () => {
   const forecasts = forecast()

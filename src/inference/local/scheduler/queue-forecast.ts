@@ -53,8 +53,8 @@ export class QueueForecast {
   #expectedMs = TRUST_MS
   /** How long encoding recent media took. */
   readonly #encoded = { ms: 0, tokens: 0 }
-  /** Duration of the turns for media that is not complete. */
-  #encodingMs = 0
+  /** Duration of the turns for media that is not complete, as that of an aborted request never is. */
+  readonly #encodingMs = new WeakMap<object, number>()
   /** When refused clients are told to retry, by the clock of `now`. */
   #reserved: number[] = []
   #latest: Forecast = { at: Number.NEGATIVE_INFINITY, places: [] }
@@ -70,13 +70,13 @@ export class QueueForecast {
     this.#expectedMs = this.#expectedMs * MEMORY + expected
   }
 
-  /** Learns from a turn of the encoder. @param tokens tokens of the media that it completed, or 0. */
-  encoded(ms: number, tokens: number): void {
-    this.#encodingMs += ms
+  /** Learns from a turn of the encoder for `media`. @param tokens its tokens if the turn has completed it, or 0. */
+  encoded(media: object, ms: number, tokens: number): void {
+    const sum = (this.#encodingMs.get(media) ?? 0) + ms
+    this.#encodingMs.set(media, sum)
     if (tokens === 0) return
-    this.#encoded.ms = this.#encoded.ms * MEMORY + this.#encodingMs
+    this.#encoded.ms = this.#encoded.ms * MEMORY + sum
     this.#encoded.tokens = this.#encoded.tokens * MEMORY + tokens
-    this.#encodingMs = 0
   }
 
   /** Learns from a completion that ended. @param byItself whether the model ended it, not its limit. */

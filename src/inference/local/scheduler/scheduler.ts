@@ -332,7 +332,7 @@ export class Scheduler {
     this.#turns.stepped(flight.turn.priority, ended, ms)
     if (flight.step?.type === 'encode') {
       const { needsEncoding, media } = flight.step.prefill.cursor
-      this.#forecast.encoded(ended - since, needsEncoding ? 0 : (media?.encodable.length ?? 0))
+      if (media !== null) this.#forecast.encoded(media, ended - since, needsEncoding ? 0 : media.encodable.length)
     } else {
       this.#forecast.stepped(
         ended - since,
