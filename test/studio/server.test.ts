@@ -225,6 +225,12 @@ describe.skipIf(CHROMIUM === null)("the Studio's view of the server", () => {
 
     await page.getByRole('button', { name: 'Server' }).click()
     await page.getByRole('tab', { name: 'Models' }).click()
+    // The page may learn that the model is gone before it has the answer.
+    await page.route(`**/v1/models/${encodeURIComponent(ID)}`, async (route) => {
+      const response = await route.fetch()
+      await page.waitForResponse((listed) => new URL(listed.url()).pathname === '/v1/models')
+      await route.fulfill({ response })
+    })
     await page.getByRole('button', { name: `Delete ${ID}` }).click()
     await page.getByRole('button', { name: 'Delete it' }).click()
     await page.getByText(`${ID} is deleted: 19 MiB freed. This page uses service-mk1.5.`, { exact: true }).waitFor()

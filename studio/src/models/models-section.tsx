@@ -98,10 +98,11 @@ async function deleteModel(id: string): Promise<void> {
   deleteFailure.value = null
   freed.value = `Deleting ${id}…`
   leaving.value = [...leaving.value, id]
+  // Asked first: the list of models may be without it before the answer comes.
+  const wasChosen = chosen.value?.id === id
   try {
     const path = `/v1/models/${encodeURIComponent(id)}`
     const { freed_bytes } = await callJson<{ freed_bytes: number }>(path, { method: 'DELETE' })
-    const wasChosen = chosen.value?.id === id
     models.value = models.value.filter((model) => model.id !== id)
     const next = wasChosen && chosen.value !== null ? ` This page uses ${chosen.value.id}.` : ''
     freed.value = `${id} is deleted: ${bytesText(freed_bytes)} freed.${next}`
