@@ -1,5 +1,6 @@
 import type { MachineSpeed } from '../catalogue/speed-estimate.ts'
 import { ApiError, internalError, invalidRequest, serviceUnavailable } from '../lib/errors/errors.ts'
+import { OWN_ENDS } from '../lib/guarded/guarded-process.ts'
 import { spawnLimited } from '../lib/guarded/limited-process.ts'
 import type { PullEvent } from './pull-event.ts'
 
@@ -19,7 +20,7 @@ export interface PullTask {
 }
 
 export interface PullFailure {
-  readonly kind: 'refused' | 'unreachable' | 'disk' | 'folder' | 'internal'
+  readonly kind: 'refused' | 'unavailable' | 'disk' | 'folder' | 'internal'
   /** For clients, without paths; of an internal one, for the log. */
   readonly message: string
 }
@@ -37,6 +38,10 @@ const HEAP_MB = 384
 /** For parts of files that are being written when the pull is aborted. */
 const STOP_MS = 5_000
 const RETRY_SECONDS = 30
+const INTERRUPTED: PullFailure = {
+  kind: 'unavailable',
+  message: 'The pull was interrupted; pull the model again to resume',
+}
 
 /**
  * Pulls a model in a process of its own: what a hub sends is a stranger's. When the promise settles, the process has ended.
@@ -74,7 +79,11 @@ export async function pullInProcess(
   send(task)
   try {
     await new Promise<void>((resolve, reject) => {
-      child.once('close', () => resolve())
+      child.once('close', (_code, endedBy: NodeJS.Signals | null) => {
+        // It sends itself no other signal: a system without memory did, or the operator.
+        if (endedBy !== null && !OWN_ENDS.has(endedBy)) failure = INTERRUPTED
+        resolve()
+      })
       child.once('error', (error) => reject(internalError(error)))
     })
   } finally {
@@ -92,7 +101,7 @@ function errorOf({ kind, message }: PullFailure): ApiError {
   switch (kind) {
     case 'refused':
       return invalidRequest(message, 'model', { code: 'pull_failed' })
-    case 'unreachable':
+    case 'unavailable':
       return serviceUnavailable(message, RETRY_SECONDS)
     case 'disk':
       return new ApiError(message, { status: 507, type: 'server_error', code: 'disk_full' })

@@ -62,7 +62,7 @@ const DISK_ERRORS: ReadonlySet<string | undefined> = new Set(['ENOSPC', 'EDQUOT'
 function failureOf(error: Error): PullFailure {
   if (error instanceof FullDiskError) return { kind: 'disk', message: error.told }
   if (error instanceof HubError) {
-    return { kind: error.cause instanceof ConnectionError ? 'unreachable' : 'refused', message: error.told }
+    return { kind: error.cause instanceof ConnectionError ? 'unavailable' : 'refused', message: error.told }
   }
   if (error instanceof ConfigError) return { kind: 'refused', message: error.message }
   const { code } = error as NodeJS.ErrnoException

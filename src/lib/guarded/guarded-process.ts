@@ -9,7 +9,14 @@ export const READY = 'ready'
 /** A question that ends this many processes is at fault. An operator or the system may have ended the first one. */
 const MOST_LOSSES = 2
 /** How a process ends by itself: when its heap is full, or in a crash. */
-const OWN_ENDS: ReadonlySet<string | null> = new Set(['SIGABRT', 'SIGTRAP', 'SIGSEGV', 'SIGBUS', 'SIGILL', 'SIGFPE'])
+export const OWN_ENDS: ReadonlySet<string | null> = new Set([
+  'SIGABRT',
+  'SIGTRAP',
+  'SIGSEGV',
+  'SIGBUS',
+  'SIGILL',
+  'SIGFPE',
+])
 /** A process that lost its parent within an endless loop ends after this much work; any other is replaced. */
 const PROCESSOR_SECONDS = 60
 const MOST_FAILED_STARTS = 2
