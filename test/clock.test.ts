@@ -52,7 +52,7 @@ test('what began by a clock that was ahead does not end before it began', async 
   const card = await changedCard(({ decision: _decision, ...card }) => card)
   onTestFinished(() => card.remove())
   const server = await startTestServer({
-    environment: { LOOKOUT_WATCHES: '8', LOOKOUT_MODEL_CARD: card.path },
+    environment: { DATABASE_URL: '', LOOKOUT_WATCHES: '8', LOOKOUT_MODEL_CARD: card.path },
     watches: { beatMs: 50, silenceMs: 500 },
   })
   onTestFinished(() => server.close())

@@ -31,6 +31,8 @@ export interface CompletedCard {
 const SCHEMA_PROMPT = 'Answer as JSON that satisfies this JSON schema:\n{schema}'
 /** In tokens. Programs that read documents ask for up to 15,000 for a page. */
 const MOST_OUTPUT = 16_384
+/** The same for an OpenAI-compatible server, which may refuse more. */
+const MOST_OUTPUT_ELSEWHERE = 8192
 
 /**
  * Adds what a card leaves out: what its family says, what the headers of its files say, and what its chat template shows.
@@ -312,6 +314,7 @@ class Completion {
     const shown = this.#embeds ? media.modalities.filter((one) => EMBEDDED.includes(one)) : media.modalities
     const modalities = add('modalities', shown, 'the encoders') as readonly string[]
     const maxContextTokens = add('maxContextTokens', context.contextTokens, context.origin)
+    const mostOutput = this.#card.engine.type === 'openai' ? MOST_OUTPUT_ELSEWHERE : MOST_OUTPUT
     const description = served.description ?? (unserved === null ? undefined : `Text only: ${unserved}.`)
     return {
       ...served,
@@ -325,7 +328,7 @@ class Completion {
       outputFormats: add('outputFormats', formats(dialect, modalities), dialect === null ? 'default' : 'dialect'),
       reasoning: add('reasoning', thought !== undefined, 'thought'),
       maxContextTokens,
-      maxOutputTokens: add('maxOutputTokens', Math.min(MOST_OUTPUT, maxContextTokens as number), 'default'),
+      maxOutputTokens: add('maxOutputTokens', Math.min(mostOutput, maxContextTokens as number), 'default'),
     }
   }
 }
