@@ -246,7 +246,7 @@ describe('with the shipped model', () => {
     expect(await textOf({ prompt: '0000000000', repetition_penalty: 1.5 })).not.toMatch(/^0/)
   })
 
-  test('a schema that is none is refused by the name of its field', async () => {
+  test('an invalid schema is refused by the name of its field', async () => {
     const body = { model, prompt: 'x', structured_outputs: { json: { minLength: 'a' } } }
     const response = await shipped.post(URL, body)
     expect([response.status, (await errorOf(response)).param]).toEqual([400, 'structured_outputs.json.minLength'])

@@ -146,8 +146,7 @@ export class Conversations {
 
   /** Starts the completions of texts, each prompt's after the last one's. Otherwise it works as `startChat`. */
   startTexts(request: TextRequest, caller: Caller, signal: AbortSignal): Promise<AsyncIterable<ChoiceEvent>> {
-    const { names } = request
-    const terms = { caller, signal, media: [], seconds: this.#chatSeconds, params: [SCHEMA], names }
+    const terms = { caller, signal, media: [], seconds: this.#chatSeconds, params: [SCHEMA], names: request.names }
     return this.#started(terms, (call) => startTexts(request, call, this.#structures))
   }
 

@@ -179,8 +179,7 @@ export class OpenAiWire implements Wire<ChatQuestion> {
 
 /** Only what differs from the defaults of all servers: some refuse fields that they do not know. */
 function samplingOf(sampling: Sampling): object {
-  const { temperature, topP, topK, minP = 0, frequencyPenalty, presencePenalty, seed } = sampling
-  const { repetitionPenalty = 1 } = sampling
+  const { temperature, topP, topK, minP = 0, frequencyPenalty, presencePenalty, repetitionPenalty = 1, seed } = sampling
   return {
     temperature,
     ...(topP === 1 ? {} : { top_p: topP }),
