@@ -44,15 +44,15 @@ export const batch: Command = {
        lookout batch RESULTS.jsonl ... --against OLDER.jsonl ... [--json]
 
 Finds objects in many pictures, asks the same question about each, or sends the requests of a file for /v1/batches. On a
-server it takes what other requests leave. It can be stopped at any moment: the same command with the same output goes on,
-and tries again what has failed.
+server, a batch has lower priority than other requests. You can stop it at any time: the same command with the same
+output resumes it and retries what failed.
 
   --detect         categories of objects; '' for every object
   --ask            a question
 ${RATING_HELP}
   -o, --output     a file that ends with .json (COCO), .jsonl or .csv, or a folder (YOLO)
-  --format         ${anyOf(FORMATS)} [what the name of the output says]
-  --jobs           pictures or requests at the same time [${DEFAULT_JOBS}]
+  --format         ${anyOf(FORMATS)} [from the name of the output]
+  --jobs           how many pictures or requests to process at the same time [${DEFAULT_JOBS}]
   --against        compare the results with an older .jsonl output: exit code 0 if all are the same, 1 if not
   --json           print the comparison as JSON Lines
 ${WAIT_HELP}

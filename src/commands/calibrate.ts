@@ -28,25 +28,25 @@ export const calibrate: Command = {
   help: `Usage: lookout calibrate [MODEL] EXAMPLES.jsonl | FOLDER [options]
        lookout calibrate [MODEL] --coco FILE [FOLDER] [options]
 
-Asks a model what is known, and fits how sure it says it is to how often it is right, so that a probability of 0.8 is right
-in eight of ten cases. Prints how good it is before and after, and what to put into the card. Each line of EXAMPLES.jsonl,
-or of examples.jsonl in FOLDER, is a picture next to it with a question, which gives one temperature for each type:
+Asks a model questions whose answers are known, and fits its probabilities to how often it is right, so that a probability
+of 0.8 is right in eight of ten cases. Prints the calibration before and after, and what to put into the card. Each line of
+EXAMPLES.jsonl, or of examples.jsonl in FOLDER, names a picture beside that file, and a question. They give one
+temperature for each type of question:
 
   {"file": "1.jpg", "instructions": "Is there a scratch?", "answer": true}
   {"file": "1.jpg", "instructions": "Which part is it?", "choices": ["lid", "base"], "answer": "lid"}
   {"file": "2.jpg", "instructions": "How dirty is it?", "levels": ["clean", "dusty", "dirty"], "answer": "dusty"}
   {"file": "2.jpg", "type": "count", "instructions": "How many screws are there?", "answer": 4}
 
-or with all boxes of some categories as [left, top, right, bottom] in pixels, which gives the confidence of detect:
+or all boxes of some categories as [left, top, right, bottom] in pixels, which calibrate the confidence of detect:
 
   {"file": "1.jpg", "categories": ["screw", "nut"], "boxes": [{"mention": "screw", "box": [12, 40, 32, 71]}]}
 
-Boxes are also read from a FOLDER in YOLO's format (data.yaml), and from a file in COCO's.
+It also reads boxes from a FOLDER in YOLO's format (data.yaml), and from a file in COCO's.
 
   --coco           a file in COCO's format; FOLDER has its pictures [the folder of the file]
   --json           print the figures and the field of the card as JSON
-  -o, --output     a file (.svg, .png) for diagrams: how often what has some confidence is right, and of boxes also
-                   precision against recall
+  -o, --output     a file (.svg, .png) for diagrams: accuracy by confidence, and for boxes also precision against recall
 ${CONNECTION_HELP}
 
 lookout --help lists the settings.

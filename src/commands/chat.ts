@@ -23,9 +23,10 @@ const FORMATS = { points: 'point', boxes: 'box', polygons: 'polygon', clips: 'cl
 export const chat: Command = {
   help: `Usage: lookout chat [MODEL] [FILE | FOLDER | -]... [QUESTION] [options]
 
-Asks a model, and prints the reply as it comes. Files are pictures, PDFs, videos and sounds; all of them belong to one question.
-Each picture in a folder is asked about by itself. - reads standard input: a picture, PDF, video or sound, or text that is
-put behind the question. Without a model, the first one answers. Without a question, on a terminal, you can ask many.
+Asks a model, and prints the reply as it arrives. Files are pictures, PDFs, videos and sounds, all for the same question.
+For a folder, the question is asked about each picture separately. - reads standard input: a picture, PDF, video or sound,
+or text that is appended to the question. Without a model, the first one answers. Without a question, a conversation
+starts on the terminal.
 
   -o, --output     draw what the reply names on the picture: a file (.png, .jpg, .webp), or a folder for several
   --boxes, --points, --polygons, --clips

@@ -9,7 +9,8 @@ import { SETTINGS_HELP } from './settings-help.ts'
 export const config: Command = {
   help: `Usage: lookout config check [--json]
 
-Reads the settings and the model cards, starts nothing, and prints what a server would run with. Passwords are left out.
+Reads the settings and the model cards, starts nothing, and prints the settings that a server would use. Passwords are
+left out.
 
   --json  a JSON object instead of text
 

@@ -29,7 +29,7 @@ export const decide: Command = {
   help: `Usage: lookout decide [MODEL] [FILE | FOLDER | -]... QUESTIONS.yaml | QUESTION [options]
 
 Answers typed questions about each picture, video or sound, with probabilities. A folder stands for each picture in it, and -
-for standard input, also a text. QUESTIONS.yaml has a list of questions, or a map with their names as keys:
+for standard input, which can also be a text. QUESTIONS.yaml has a list of questions, or a map with their names as keys:
 
   there: Is there a red circle?
   colour: {instructions: What colour is the heart?, choices: [red, purple]}
@@ -37,13 +37,13 @@ for standard input, also a text. QUESTIONS.yaml has a list of questions, or a ma
   hearts: {type: count, instructions: How many hearts are there?}
   place: {type: box, instructions: heart}
 
-One QUESTION in words is answered with yes or no.
+A single QUESTION in words gets a yes or no.
 
   -o, --output     a .json or .csv file for the results, instead of printing them
-  --format         table, json or csv [table, or what the name of the output says]
+  --format         table, json or csv [table, or from the name of the output]
   --json           the same as --format json
   --page           which page of a PDF or TIFF, or frame of an animated picture, from 1; of a PDF, all by default, or 1-3
-  --sort           the files in order of the first answer: the likeliest, or the highest score, first
+  --sort           sort the files by the first answer: the likeliest, or the highest score, first
 ${WAIT_HELP}
 ${CONNECTION_HELP}
 

@@ -41,25 +41,25 @@ type Format = (typeof FORMATS)[number]
 export const detect: Command = {
   help: `Usage: lookout detect [MODEL] FILE | FOLDER | - ... [CATEGORY,CATEGORY...] [options]
 
-Finds objects of the categories in each picture, or without categories every object. - reads a picture from standard
-input. Without a model, the first one that detects objects is asked. Coordinates are pixels of the upright picture.
+Finds objects of the categories in each picture; without categories, every object. - reads a picture from standard input.
+Without a model, the first one that detects objects answers. Coordinates are pixels of the upright picture.
 
   -o, --output     where to write; can be given more than once:
-                     a picture (.png, .jpg, .webp) with the boxes drawn, of one picture
+                     a picture (.png, .jpg, .webp) with the boxes drawn, for one input picture
                      a folder, with a drawing of each picture, or with the files of --format yolo or labelme
                      a .json or .csv file for the results, instead of printing them
-  --format         ${anyOf(FORMATS)} [table, or what the name of the output says]
+  --format         ${anyOf(FORMATS)} [table, or from the name of the output]
   --json           the same as --format json
   --page           which page of a TIFF, or frame of an animated picture, from 1
   --points         points instead of boxes
   --tiles          search tile by tile, for objects that are small in a large picture: auto, or the finest grid, such as 8x6
   --smallest       with --tiles auto: pixels of the smallest objects to find
-  --looks          with --tiles: ${anyOf(LOOKS)} objects are looked at again, closer [all]
+  --looks          with --tiles: which objects to look at again, closer: ${anyOf(LOOKS)} [all]
   --think          let the model think first
   --tracks         follow objects through one video, and number them; --format is then table, json, csv, mot (MOTChallenge)
                    or cvat (CVAT for video), and -o a .json, .csv, .txt or .xml file
-  --patience       seconds for which an object that is not seen keeps its number [2]
-  --fps            frames per second of the video, by which mot and cvat number frames [those that were looked at, in turn]
+  --patience       seconds for which an object that is out of sight keeps its number [2]
+  --fps            frames per second of the video, by which mot and cvat number frames [numbers the sampled frames in turn]
 ${RATING_HELP}
 ${WAIT_HELP}
 ${CONNECTION_HELP}

@@ -12,7 +12,7 @@ export const health: Command = {
   help: `Usage: lookout health
 
 Asks the server at LOOKOUT_HOST and LOOKOUT_PORT whether it accepts requests (GET /readyz). Exits with code 1 if it does
-not, or does not answer within ${ANSWER_MS / 1000} s. The image's HEALTHCHECK runs this.
+not, or if it does not answer within ${ANSWER_MS / 1000} s. The container image's HEALTHCHECK runs this command.
 
 ${SETTINGS_HELP}`,
   async run(args) {

@@ -29,7 +29,7 @@ Gives agents eyes: serves the Model Context Protocol on standard input and outpu
 and read, and pictures as resources.
 Agents name files below the folders, or http(s) addresses, which the server fetches.
 
-  --root           a folder whose files agents may have looked at; can be given more than once. Without one, those that the
+  --root           a folder whose files agents can ask about; can be given more than once. Without it, the folders that the
                    client offers (roots), and over HTTP none
   --http           serve on this port of 127.0.0.1 instead, by streamable HTTP; 0 takes any free port
   --mcp-key        the key that HTTP clients must send; by default a new one, which is printed on a terminal

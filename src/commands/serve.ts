@@ -17,11 +17,11 @@ const FIRST_KEY = 'first-key'
 export const serve: Command = {
   help: `Usage: lookout serve [--host ADDRESS] [--port PORT]
 
-  --host ADDRESS  address to listen on, instead of LOOKOUT_HOST; 0.0.0.0 is every one of this machine
+  --host ADDRESS  address to listen on, instead of LOOKOUT_HOST; 0.0.0.0 is every address of this machine
   --port PORT     port to listen on, instead of LOOKOUT_PORT
 
-Runs until SIGTERM, SIGINT or SIGHUP; then it takes no new requests, lets accepted ones end, and ends. A second SIGTERM or
-SIGINT ends it at once.
+Runs until SIGTERM, SIGINT or SIGHUP; then it stops accepting requests, completes those it has accepted, and exits. A
+second SIGTERM or SIGINT stops it at once.
 
 ${SETTINGS_HELP}`,
   async run(args) {

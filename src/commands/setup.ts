@@ -8,9 +8,9 @@ const SCRIPT = fileURLToPath(new URL('../../scripts/setup.mjs', import.meta.url)
 export const setup: Command = {
   help: `Usage: lookout setup
 
-Compiles what this machine has no prebuilt library for, with a C++ compiler, and fetches the GPU backend that
-LOOKOUT_BACKEND names: vulkan or cuda. The results are in the cache folder (LOOKOUT_CACHE_DIR), where the server finds
-them at its next start.
+Compiles the libraries that are not prebuilt for this machine, with a C++ compiler, and fetches the GPU backend that
+LOOKOUT_BACKEND names: vulkan or cuda. They go into the cache folder (LOOKOUT_CACHE_DIR), where the server finds them at
+its next start.
 `,
   async run(args) {
     expectNoArguments(args)

@@ -35,19 +35,19 @@ export const watch: Command = {
   help: `Usage: lookout watch rtsp://CAMERA QUESTIONS.yaml [options]
        lookout watch --folder FOLDER QUESTIONS.yaml [options]
 
-Registers a watch and prints when events start and end, of a camera until Ctrl-C, of the pictures of a folder in the order
+Registers a watch and prints when events start and end: for a camera until Ctrl-C, for a folder of pictures in the order
 of their names. Cameras are rtsp://user:password@host/path, http:// (MJPEG; single pictures if the path ends with .jpg,
 and HLS with .m3u8), both over TLS as rtsps:// and https://, or the name of one in the server's configuration.
-QUESTIONS.yaml has the questions of lookout decide; each may have the rule of its event:
+QUESTIONS.yaml has questions as for lookout decide; each can have a rule for its event:
 
   truck: {instructions: Is there a truck?, event: {above: 0.7, below: 0.4, for_seconds: 2, clear_seconds: 5}}
 
   --folder         the folder with the pictures
-  --clips          a folder for clips of a camera: ${CLIP_SECONDS} seconds before each start, and after it
-  --certificate    of a camera over TLS: verify, any, or sha256:FINGERPRINT [verify]
-  --fps            looks in a second [${USUAL_FPS}]
+  --clips          a folder for clips of a camera, from ${CLIP_SECONDS} seconds before each start to ${CLIP_SECONDS} seconds after it
+  --certificate    how to check a camera's certificate over TLS: verify, any, or sha256:FINGERPRINT [verify]
+  --fps            looks per second [${USUAL_FPS}]
   --region         the part of each frame to look at, as TOP,LEFT,BOTTOM,RIGHT from 0 to 1: 0,0.5,1,1 is the right half
-  --json           each event as a line of JSON
+  --json           print events as JSON Lines
 ${WAIT_HELP}
 ${CONNECTION_HELP}
 

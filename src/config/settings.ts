@@ -55,7 +55,7 @@ export const settingsSchema = z.object({
     .nullable()
     .default(null)
     .register(ABOUT, {
-      help: 'encrypts secrets of webhooks, and addresses and passwords of cameras, in the database. All servers on it need the same; keep it',
+      help: 'encrypts secrets of webhooks, and addresses and passwords of cameras, in the database. All its servers need the same; keep it',
       default: 'none: secrets and addresses are stored as they are, passwords not at all',
     }),
   data_dir: path().nullable().default(null).register(ABOUT, {
@@ -63,7 +63,7 @@ export const settingsSchema = z.object({
     default: "the platform's folder for application data",
   }),
   cache_dir: text().refine(isAbsolute, 'expected an absolute path').nullable().default(null).register(ABOUT, {
-    help: 'folder for what Lookout can make again: compiled libraries and an empty database. Set-up reads only the environment',
+    help: 'folder for compiled libraries and an empty database, which Lookout can create again. Set-up reads only the environment',
     default: "the platform's folder for caches",
   }),
   model_card: path()
@@ -85,14 +85,14 @@ export const settingsSchema = z.object({
     .default(null)
     .register(ABOUT, { help: 'GiB that all loaded models may take together, by estimate', default: 'no limit' }),
   backend: choice(BACKENDS).default('auto').register(ABOUT, {
-    help: 'what local models run on: auto (a GPU if its backend is installed), cpu, vulkan, cuda or metal. Set-up, which installs it, reads only the environment',
+    help: 'what local models run on: auto (a GPU if its backend is installed), cpu, vulkan, cuda or metal. Set-up installs it and reads only the environment',
   }),
   prefix_cache: number('a number of MiB', { max: 999_999_999 }).nullable().default(null).register(ABOUT, {
     help: 'MiB in which each model keeps the computed prompts of finished requests, for the next turn of a chat; 0 for none',
     default: 'twice the KV cache, at most a quarter of the memory that the model leaves',
   }),
   prefix_cache_disk: number('a number of GiB', { max: 999_999 }).default(0).register(ABOUT, {
-    help: 'GiB of the data directory in which models keep computed prompts, mostly images, over a restart; the files contain what clients sent. 0 for none',
+    help: 'GiB of the data directory in which models keep computed prompts, mostly images, across restarts; the files contain what clients sent. 0 for none',
   }),
   encoder_cache: number('a number of MiB', { max: 999_999_999 }).nullable().default(null).register(ABOUT, {
     help: 'MiB in which each model keeps encoded images and audio; 0 for none',
@@ -102,7 +102,7 @@ export const settingsSchema = z.object({
     .default(128)
     .register(ABOUT, { help: 'requests that may wait for each model; any more get 503' }),
   chat_seconds: number('a number of seconds greater than 0', { min: 0.001, max: 86_400 }).default(120).register(ABOUT, {
-    help: 'seconds that a chat or detect request may take; then a reply that has begun ends with finish reason length, others get 504',
+    help: 'seconds that a chat or detect request may take; after that, a reply that has started ends with finish reason length, others get 504',
   }),
   response_days: number('a number of days', { max: 36_500 }).default(30).register(ABOUT, {
     help: 'days that a response of /v1/responses is stored after its last use in a conversation; 0 stores none',
@@ -111,7 +111,7 @@ export const settingsSchema = z.object({
     help: 'lines of batches that the server runs at the same time, with lower priority than requests; 0 leaves batches to other servers',
   }),
   watches: number('a number of watches from 0 to 999', { max: 999, whole: true }).default(16).register(ABOUT, {
-    help: 'watches that the server runs; one organisation may have half of them. 0 answers requests about watches with 503',
+    help: 'watches that the server runs; one organisation may have half of them. With 0, requests about watches get 503',
   }),
   media_hosts: hosts().default([]).register(ABOUT, {
     help: 'private hosts (host or host:port) that the server may fetch media from',
@@ -140,7 +140,7 @@ export const settingsSchema = z.object({
     .nullable()
     .default(null)
     .register(ABOUT, {
-      help: 'MiB that large request bodies may take together; more of them wait',
+      help: 'MiB that large request bodies may take together; further bodies wait',
       default: '1/200 of the memory, between 64 and 512',
     }),
   rate_limits: z
@@ -192,7 +192,7 @@ export const settingsSchema = z.object({
     variable: 'REDIS_URL',
   }),
   compatibility: choice(COMPATIBILITIES).default('contract').register(ABOUT, {
-    help: 'contract, or openai to also accept what only OpenAI’s chat completions have: tool_choice required, named functions, json_object, stop, seed',
+    help: 'contract; or openai, which also accepts what only OpenAI’s chat completions have: tool_choice required, named functions, json_object, stop, seed',
   }),
   log_level: choice(LOG_LEVELS).default('info').register(ABOUT, {
     help: 'lowest level that is logged: fatal, error, warn, info, debug or trace; silent logs nothing',

@@ -47,7 +47,7 @@ export async function pull(request: PullRequest, options: PullOptions): Promise<
   } catch (error) {
     signal.throwIfAborted()
     if (!(error instanceof ConnectionError)) throw error
-    const advice = `${adviceOf(error)}; the same command goes on where this one stopped`
+    const advice = `${adviceOf(error)}; the same command resumes the download`
     throw new HubError(`The download stopped: ${error.message}; ${advice}`, { cause: error })
   } finally {
     await http.close()

@@ -13,11 +13,11 @@ export const keys: Command = {
        lookout keys list [--org NAME] [--json]
        lookout keys revoke ID
 
-A running server notices changes within seconds. A key is shown only once, when it is made.
+A running server notices changes within seconds. A key is shown only once, when you create it.
 
   --org      organisation [${FIRST_ORGANISATION}]
   --name     a note for you
-  --scopes   what the key may be used for, comma-separated: ${SCOPES.join(', ')} [inference,files,watch]
+  --scopes   what the key can be used for, comma-separated: ${SCOPES.join(', ')} [inference,files,watch]
   --expires  when the key expires: 90d, 12h or 2027-01-31 [never]
   --json     a JSON array instead of a table
 

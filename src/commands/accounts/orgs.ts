@@ -6,7 +6,7 @@ import type { OrganisationLimits } from '../../storage/schema.ts'
 import { type Command, runAction } from '../command.ts'
 import { loadConfig } from '../load-config.ts'
 import { readOptions } from '../options.ts'
-import { printJson, printTable, showMoment } from '../output.ts'
+import { printJson, printTable, showMoment, wrap } from '../output.ts'
 import { SETTINGS_HELP } from '../settings-help.ts'
 import { withAccounts } from './with-accounts.ts'
 
@@ -16,15 +16,17 @@ export const orgs: Command = {
        lookout orgs list [--json]
        lookout orgs revoke NAME
 
-A running server notices changes within seconds. Revoking an organisation shuts out its keys, keeps its
-files, and removes what the prefix cache has of it in this machine's data directory.
+A running server notices changes within seconds. Revoking an organisation disables its keys, keeps its files,
+and removes its entries from the prefix cache in this machine's data directory.
 --json prints a JSON array instead of a table.
 
-LIMITS are those that differ from the server's; 'none' goes back to the server's limit:
-  --requests CLASS=N   requests per minute; CLASS is one of ${BUCKETS.join(', ')}.
-                       May be repeated
-  --monthly-credits N  what its tokens may cost in a calendar month (UTC)
-  --storage N          GiB that its files may take
+LIMITS override the server's; 'none' restores the server's limit:
+  --requests CLASS=N   requests per minute; can be given more than once. CLASS is one of
+${wrap(BUCKETS.join(', '), 97)
+  .map((line) => ' '.repeat(23) + line)
+  .join('\n')}
+  --monthly-credits N  most credits that its tokens may cost in a calendar month (UTC)
+  --storage N          most GiB of files
 
 ${SETTINGS_HELP}`,
   async run(args) {

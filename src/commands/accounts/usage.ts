@@ -23,7 +23,7 @@ export const usage: Command = {
   help: `Usage: lookout usage [--by LIST] [--org NAME] [--since TIME] [--until TIME] [--csv | --json]
        lookout usage --rows [--org NAME] [--since TIME] [--until TIME] [--json]
 
-  --by     what to sum by, comma-separated: ${Object.keys(GROUPS).join(', ')} [org,model]
+  --by     what to group by, comma-separated: ${Object.keys(GROUPS).join(', ')} [org,model]
   --org    only this organisation
   --since  30d, 12h or 2027-01-31 [30d]
   --until  the same [now]

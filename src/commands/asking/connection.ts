@@ -60,12 +60,12 @@ export const CONNECTION_HELP = `  -m, --model      the model, instead of naming 
   --server         ask this server, http://host:port [LOOKOUT_URL]
   --key            its API key [LOOKOUT_API_KEY]
 
-Without --server, the server at LOOKOUT_HOST and LOOKOUT_PORT is asked if it runs and takes the key in LOOKOUT_API_KEY.
-Otherwise the model is loaded for this one command, and nothing is kept.`
+Without --server, the command uses the server at LOOKOUT_HOST and LOOKOUT_PORT if it is running and accepts the key in
+LOOKOUT_API_KEY. Otherwise it loads the model for this one command, and nothing is kept.`
 
 export const WAIT_OPTION = { wait: { type: 'string' } } as const
 
-export const WAIT_HELP = `  --wait           seconds to wait for a server that restarts, is too busy or limits the rate [${MOST_WAIT_S}]`
+export const WAIT_HELP = `  --wait           seconds to wait while the server restarts, is too busy or limits the rate [${MOST_WAIT_S}]`
 
 const LONGEST_WAIT_S = 7 * 24 * 3600
 

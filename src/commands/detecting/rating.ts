@@ -7,8 +7,8 @@ export const RATING_OPTIONS = {
 } as const
 
 export const RATING_HELP = `  --confidence     say how likely each object is to be right, from 0 to 1
-  --thorough       the same, surer and about twice as slow, with objects that the model would have left out
-  --min-confidence leave out what is less likely; implies --confidence`
+  --thorough       the same, more accurate and about twice as slow, including objects that the model would have left out
+  --min-confidence leave out less likely objects; implies --confidence`
 
 type RatingValues = Partial<Record<'confidence' | 'thorough', boolean>> & { readonly 'min-confidence'?: string }
 

@@ -15,7 +15,7 @@ import { readId } from './pull.ts'
 export const add: Command = {
   help: `Usage: lookout add FILE [--mmproj FILE] [--adapter FILE[=NAME]]... [--id NAME]
 
-Writes a card for a GGUF file of your own, which stays where it is. Of a model in parts, FILE is the first one.
+Writes a card for a GGUF file of your own, which stays where it is. For a model in parts, FILE is the first part.
 
   --mmproj   image encoder
   --adapter  LoRA adapter, which is served as ID:NAME beside the model [NAME: the file's name]

@@ -17,7 +17,7 @@ import { findKnownCard } from './known-models.ts'
 export const card: Command = {
   help: `Usage: lookout card show MODEL [--json]
 
-Prints the complete card of a model, with where each value comes from: the card, a key in the header of a file, the chat
+Prints the complete card of a model, and the source of each value: the card, a key in the header of a file, the chat
 template, the family or a default. Loads nothing.
 
   MODEL   the id or another name of a model, a model card, a folder with one, or a GGUF file

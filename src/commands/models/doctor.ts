@@ -22,11 +22,11 @@ import { NO_MODEL } from './no-model.ts'
 export const doctor: Command = {
   help: `Usage: lookout doctor [MODEL] [--images N] [--json]
 
-Says what is installed and what is missing. Then it loads a model, asks it about images that it draws itself, and prints
-what the model does, against what its card promises: its encoders, the chat template, whether it sees, in which coordinates it writes
-places and how exactly, tools, thoughts, JSON schemas, whether the same prompt has the same answer, its speed, and what of it
-runs on GPUs. Exits with code 1 if something failed, or if answers are no better than chance. What is found of a model that was
-pulled or added is kept, and shown by lookout models.
+Reports what is installed and what is missing. Then it loads a model, asks it about images that it draws itself, and
+compares what the model does with what its card promises: its encoders, the chat template, whether it sees, its coordinates
+and how accurate they are, tools, thoughts, JSON schemas, whether the same prompt gets the same answer, its speed, and how
+much of it runs on GPUs. Exits with code 1 if a check failed, or if answers are no better than chance. lookout models shows
+the results of a model that was pulled or added.
 
   MODEL       the id of a model, a model card, a folder with one, or a GGUF file [the first model]
   --images N  how many images to ask about, ${IMAGES.fewest} to ${IMAGES.most} [${IMAGES.default}]

@@ -21,8 +21,8 @@ export const models: Command = {
 
 Lists the models that a server would serve: those that the settings name, and those that were pulled or added. Reads
 their cards and the headers of their files, checks what a server would check, and loads nothing. The memory is an
-estimate. A pulled or added model that cannot be served is listed with the reason. The last column says what the doctor has
-found out of a model: after lookout pull, or by lookout doctor.
+estimate. A pulled or added model that cannot be served is listed with the reason. The last column shows what lookout pull
+or lookout doctor measured.
 
   --json  a JSON array instead of a table
 

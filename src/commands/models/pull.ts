@@ -18,17 +18,16 @@ export const pull: Command = {
   help: `Usage: lookout pull [MODEL] [--quant NAME] [--mmproj FILE | --no-mmproj] [--id NAME]
                     [--no-check | --check-seconds N] [--json]
 
-Fetches a model in the GGUF format and writes a card for it. What is interrupted goes on when the same command is run
-again. Files are kept where hf download, llama-server and vLLM keep them, and found there. Then it examines the model:
-whether it sees, how exactly it draws boxes, tools, thoughts. Ctrl-C skips that. What is not checked within a minute goes
-on in the background, for half an hour at most; lookout models shows the result.
+Fetches a model in the GGUF format and writes a card for it. Run the same command again to resume an interrupted
+download. Files go into the cache that hf download, llama-server and vLLM use, and are found there. After the download,
+Lookout checks the model: whether it sees, how accurate its boxes are, tools, thoughts. Ctrl-C skips the checks. Those not
+done within a minute continue in the background, for half an hour at most; lookout models shows the result.
 
-Without MODEL it lists the models of Lookout's catalogue, those that suit this machine best first, and asks no other
-machine.
+Without MODEL, it lists the models of Lookout's catalogue, the best fit for this machine first. The list needs no network.
 
   lookout pull qwen3-vl-4b              a model of the catalogue, in the quantisation that suits this machine
   lookout pull qwen3-vl-4b:Q8_0         another quantisation of it
-  lookout pull user/repository          from Hugging Face; the quantisation is chosen by the memory there is
+  lookout pull user/repository          from Hugging Face, in the quantisation that fits the memory
   lookout pull user/repository:Q4_K_M   one of its quantisations, or the path of one of its files
   lookout pull hf://user/repository     the same
   lookout pull https://host/model.gguf  any GGUF file
@@ -36,14 +35,14 @@ machine.
   --quant      quantisation or file of the repository, as after the colon
   --mmproj     image encoder: a file of the repository, an https address or a file
   --no-mmproj  text only, without an image encoder
-  --id         id to serve the model under [user/repository:QUANT]; the catalogue's name is another name of it
+  --id         id to serve the model under [user/repository:QUANT]; its name in the catalogue also works
   --no-check   do not examine the model
   --check-seconds
-               how long to wait for that before it goes on in the background [60]
-  --json       a line of JSON for everything that happens; of the list, a JSON array
+               how long to wait before the checks continue in the background [60]
+  --json       progress as JSON Lines; without MODEL, the list as a JSON array
 
-Variables of Hugging Face's tools are read as well: HF_ENDPOINT (or MODEL_ENDPOINT) for a mirror, HF_TOKEN for models
-that are gated or private, HF_HOME or HF_HUB_CACHE for the place of the files, HF_HUB_OFFLINE, HTTPS_PROXY, NO_PROXY.
+It also reads the variables of Hugging Face's tools: HF_ENDPOINT (or MODEL_ENDPOINT) for a mirror, HF_TOKEN for gated or
+private models, HF_HOME or HF_HUB_CACHE for the folder of the files, HF_HUB_OFFLINE, HTTPS_PROXY, NO_PROXY.
 
 ${SETTINGS_HELP}`,
   async run(args) {

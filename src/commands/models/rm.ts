@@ -10,11 +10,11 @@ import { SETTINGS_HELP } from '../settings-help.ts'
 export const rm: Command = {
   help: `Usage: lookout rm MODEL [--keep-files]
 
-Removes a model that lookout pull or lookout add has made known: its card, and the files that were fetched for it, unless
-another model or another snapshot in the cache uses them. Files that were given to lookout add stay. An adapter's id, such as
-base:style, takes the adapter out of its model's card.
+Removes a model that was pulled or added: its card, and the files that were fetched for it, unless another model or
+another snapshot in the cache uses them. Files given to lookout add stay. An adapter's id, such as base:style, removes the
+adapter from its model's card.
 
-  MODEL         its id, or its name in the catalogue; a repository or such a name is enough where one quantisation is here
+  MODEL         its id, or its name in the catalogue; the repository or that name is enough if only one quantisation is here
   --keep-files  remove the card only
 
 ${SETTINGS_HELP}`,
