@@ -110,7 +110,8 @@ function structureOf({ format }: ReplyBody): Structure | null {
 
 function toMessages(messages: readonly MessageBody[]): Message[] {
   const calls = new Calls()
-  // Clients that cut the beginning off, as Home Assistant does, may leave results whose calls are gone. Ollama shows them.
+  // Clients that truncate the beginning of a conversation, such as Home Assistant, may leave results without their
+  // calls. Ollama shows them to the model.
   const begins = messages.findIndex(({ role }) => role !== 'system' && role !== 'tool')
   return messages.map((message, index) =>
     toMessage(
