@@ -4,8 +4,8 @@ export const gemma4: Family = {
   title: 'Gemma 4',
   projectors: ['gemma4v', 'gemma4uv'],
   architectures: ['gemma4'],
-  // It was trained with five sizes: 70, 140, 280, 560 and 1,120 tokens, of which its processor takes the third unless told
-  // otherwise. The least and the most are llama.cpp's limits.
+  // It was trained with five sizes: 70, 140, 280, 560 and 1,120 tokens; its processor uses the third by default. The
+  // minimum and maximum are llama.cpp's limits.
   image: {
     patchSize: 16,
     mergeSize: 3,
