@@ -28,7 +28,7 @@ const [RUNTIME, CUBLAS] = [
 ]
 
 /**
- * What the backend is compiled with, for machines without a CUDA toolkit.
+ * The compiler and headers for the backend, for machines without a CUDA toolkit.
  * @type {readonly Wheel[]}
  */
 export const TOOLKIT_WHEELS = [
@@ -60,7 +60,7 @@ export const TOOLKIT_WHEELS = [
   CUBLAS,
 ]
 
-/** Where the wheels have everything. */
+/** The folder in the wheels that contains everything. */
 export const WHEEL_ROOT = 'nvidia/cu13/'
 const RUNTIME_WHEELS = [RUNTIME, CUBLAS]
 const RUNTIME_FILES = ['libcudart.so.13', 'libcublas.so.13', 'libcublasLt.so.13']
@@ -110,7 +110,7 @@ async function fetchRuntime(runtime, { workspace, log, env, wheels, get }) {
   try {
     await fetchWheels(wheels, product, workspace, { log, env, get }, (name) => {
       if (RUNTIME_FILES.includes(basename(name))) return basename(name)
-      // NVIDIA's terms go with its libraries.
+      // NVIDIA's licence terms accompany its libraries.
       return name.endsWith('/License.txt') ? `LICENSE.${name.split('-')[0]}` : null
     })
   } catch (error) {
