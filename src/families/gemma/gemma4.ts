@@ -13,7 +13,7 @@ export const gemma4: Family = {
     maxTokens: 1120,
     auto: { minTokens: 252, maxTokens: 280 },
   },
-  // Its video processor shows up to 32 frames of up to 70 tokens, each behind its time.
+  // Its video processor shows up to 32 frames of up to 70 tokens, each after its timestamp.
   video: {
     layout: { framesPerGrid: 1, timestamp: ' {mm:ss} ' },
     minTokens: 48,

@@ -79,7 +79,7 @@ function fewestFilled(most: number): number {
   return fewest
 }
 
-/** Pixtral's encoder: nothing is enlarged, and a longer longest side is reduced (`Mistral3HFEncoderInfo`). */
+/** Pixtral's encoder: nothing is enlarged, and a longest side beyond the limit is reduced (`Mistral3HFEncoderInfo`). */
 export const longestEdgeImages =
   (target: string, rowEnds: 0 | 1): ProcessorReader =>
   (files) => {

@@ -253,7 +253,7 @@ export class ModelCatalog {
   }
 }
 
-/** Whether the system stopped the process that read the model, which says nothing about the model. */
+/** Whether the system prevented a process from reading the model, which says nothing about the model. */
 function isUnavailable(error: unknown): boolean {
   if (error instanceof ApiError) return error.status === 503
   return error instanceof Error && isUnavailable(error.cause)

@@ -18,8 +18,8 @@ const MOST_OTHERS = 1_000
 
 /**
  * Members in their order, of which optional ones may be left out, and then any number of others.
- * @param others matches each of the others; null for none. Their number is limited only once, because they may be
- * equal.
+ * @param others matches each of the others; null for none. All of them together count as one member towards `min`,
+ * because they may be equal.
  * @returns null if no number of members satisfies the counts, or the counts cannot be enforced.
  */
 export function memberSequence(

@@ -31,7 +31,7 @@ export function textWithout(
   for (const [state, rule] of rules) {
     const charactersTo = Map.groupBy(alone, (character) => stateBehind(automaton, state, character))
     const sets = new Map([...charactersTo].map(([next, list]) => [next, setOf(list.join(''))]))
-    // No mark begins with any other character.
+    // No mark contains any other character.
     sets.set('', union(difference(plain, inMarks), sets.get('') ?? []))
     const steps = [...sets].flatMap(([next, set]) =>
       next === null || set.length === 0 ? [] : [sequence([characters(set), rules.get(next)!])],

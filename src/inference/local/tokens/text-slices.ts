@@ -23,8 +23,8 @@ export interface Cuts {
 /**
  * Cuts a long text where tokenisers cut it anyway: at added tokens and, for tokenisers that split text into words,
  * before a space between two words. If a text has no such place, it is cut after a letter or a digit, in the worst case
- * between arbitrary characters. If text is not cut at words, slices without an added token are longer. @yields slices,
- * and empty texts while it searches for the end of a long one, so that the caller can do other work.
+ * between arbitrary characters. If text is not cut at words, slices without an added token are longer.
+ * @yields slices, and empty texts while it searches for the end of a long one, so that the caller can do other work.
  */
 export function* slicesOf(
   text: string,

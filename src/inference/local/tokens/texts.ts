@@ -155,7 +155,7 @@ export class Texts {
     const call = inTurn(text, terms, () =>
       continues ? model.tokenizeContinuationInBackground(text, trusted) : model.tokenizeInBackground(text, trusted),
     )
-    // The signal may abort the pause before this slice is read.
+    // The pause before the next slice may be aborted before this promise is awaited.
     call.catch(() => {})
     return call
   }

@@ -11,8 +11,8 @@ export interface Call {
 }
 
 /**
- * How completions are requested from another engine's servers. One object serves all servers of a model. @template
- * Request the request: in tokens, unless the wire says otherwise.
+ * How completions are requested from another engine's servers. One object serves all servers of a model.
+ * @template Request the request: in tokens, unless the wire says otherwise.
  */
 export interface Wire<Request = CompletionRequest> {
   /**
