@@ -231,11 +231,11 @@ export async function fetchBackend(backend, { platform, workspace, projectRoot, 
 }
 
 /**
- * Moves a folder with a backend's library to its place in the cache, in place of what is there.
+ * Moves a folder with a backend's library to its place in the cache, replacing an existing one.
  * @param {GpuBackend} backend
  * @param {string} product
  * @param {string} target
- * @param {object} about for the manifest: what the library is.
+ * @param {object} about description of the library for the manifest.
  * @returns the path of the library.
  */
 export async function publish(backend, product, target, about = {}) {

@@ -11,7 +11,10 @@ import { commandFor, fetchWheel, unpackWheel } from './wheels.mjs'
 
 const PLATFORM = 'py3-none-manylinux2014_x86_64.manylinux_2_17_x86_64'
 
-/** Wheels of CUDA 13.0 for Linux x64. A driver for CUDA 13 runs what they compile, without a forward-compatibility package. */
+/**
+ * Wheels of CUDA 13.0 for Linux x64. A driver for CUDA 13 runs code compiled with them, without a forward-compatibility
+ * package.
+ */
 const [RUNTIME, CUBLAS] = [
   {
     name: 'nvidia-cuda-runtime',

@@ -68,8 +68,8 @@ export function findPackagedCuda({ file }, platform) {
 }
 
 /**
- * Adds the CUDA backend in the first of the ways that gives one that computes what it should, and logs which, or why none
- * does. On a machine without a GPU, the backend is for another one, and is not tried.
+ * Adds the CUDA backend by the first method whose backend computes correctly, and logs which one, or why none does. On a
+ * machine without a GPU, the backend is for another machine, and is not checked.
  * @param {GpuBackend} backend
  * @param {{ prebuilt: PrebuiltLibraries, workspace: string, projectRoot: string, mayFetch: boolean,
  *   log: (message: string) => void, seconds: () => string,

@@ -17,10 +17,10 @@ const LIMIT_MS = 60_000
 const CAUSE = /((CUDA|ROCm|Vulkan) error: .*|ggml was not compiled with .*|failed to load .*?: (.*))$/im
 
 /**
- * Loads a library in another process, which it may crash, and has it do sums whose results are known.
+ * Loads a library in another process, which it may crash, and runs calculations with known results on it.
  * @param {string} library path of compiled kernels or of a GPU backend.
  * @param {Pick<PrebuiltLibraries, 'ggmlBase' | 'ggml'>} prebuilt
- * @returns {Promise<string | null>} what is wrong, in a few words; null when nothing is.
+ * @returns {Promise<string | null>} the problem, in a few words; null if there is none.
  */
 export function checkKernels(library, { ggmlBase, ggml }, limitMs = LIMIT_MS) {
   return new Promise((resolve) => {

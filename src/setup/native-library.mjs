@@ -307,7 +307,7 @@ export function packageDirectory(platform) {
 }
 
 /**
- * What is wrong with a library that failed its check on this machine; null when there is none.
+ * The problem with a library that failed its check on this machine; null if there is none.
  * @type {FindLibrary}
  */
 export function findRefusal(recipe, platform, env = process.env) {

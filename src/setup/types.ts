@@ -27,7 +27,7 @@ export interface Recipe {
   readonly sources: readonly string[]
   /** Sources that are compiled as one file: they share their headers, and their names do not collide. */
   readonly together?: readonly string[]
-  /** Sources of this project that are compiled with the others, and what they include of it. */
+  /** Sources of this project that are compiled with the others, and their headers. */
   readonly own?: readonly string[]
   readonly ownHeaders?: readonly string[]
   readonly flags: readonly string[]

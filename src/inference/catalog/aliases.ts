@@ -5,8 +5,9 @@ export type Aliases = Readonly<Record<string, string>>
 
 /**
  * Adds the aliases from the settings to the cards.
- * @param warn receives a warning about each alias of an unknown model; given where there are models besides the cards.
- * @throws Error for an alias that is already the name of a model, or, without `warn`, for an alias of an unknown model.
+ * @param warn receives a warning about each alias of an unknown model; null if there are no models besides the cards.
+ * @throws Error for an alias that is already the name of a model, or, if `warn` is null, for an alias of an unknown
+ * model.
  */
 export function withAliases(
   cards: readonly ModelCard[],

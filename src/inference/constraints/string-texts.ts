@@ -178,7 +178,7 @@ function conditionsOf(keywords: StringKeywords, path: Path): readonly Condition[
   ]
 }
 
-/** The form of a condition for when there are no others except for lengths. */
+/** The form of a condition that is used if there are no others except for lengths. */
 function alone(condition: Condition, { formats = [], maxLength = null }: StringKeywords): Condition {
   if (condition.keyword !== 'format') return condition
   const { pattern, counted = pattern } = FORMATS[formats.find((name) => Object.hasOwn(FORMATS, name))!]!

@@ -58,7 +58,7 @@ export class GuardedPool<Question, Answer> {
     this.#asking.add(owner)
     const answer = worker.ask(question).finally(() => {
       this.#asking.delete(owner)
-      // The owner moves behind all others.
+      // The owner moves to the end.
       this.#queues.delete(owner)
       if (queue.length > 0) this.#queues.set(owner, queue)
       // Prefer threads that are already running.

@@ -195,7 +195,7 @@ function callsOf(lists: Map<string, OpenCalls>, key: string): OpenCalls {
   return getOrMake(lists, key, () => new OpenCalls())
 }
 
-/** The bytes of an image show its type. There is no other place for a PDF. */
+/** An image's type is detected from its bytes. PDFs are sent as images, because there is no other field for them. */
 function partsOf(content: string | null | undefined, images: MessageBody['images']): ContentPart[] {
   return [
     ...(images ?? []).map(

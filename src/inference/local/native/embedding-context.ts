@@ -108,7 +108,7 @@ export class EmbeddingContext {
 
   /**
    * The unit vector of a text of the last call, or the score of a pair, from 0 to 1.
-   * @throws Error when the model computed a value that is not a number.
+   * @throws Error if the vector contains a value that is not finite.
    */
   vector(sequence: number): Float32Array {
     const pointer = this.#llama.get_embeddings_seq(this.#handle, sequence)

@@ -211,7 +211,7 @@ export class Model {
   }
 
   #longestPiece(): number {
-    // The token for unknown text stands for one character.
+    // The token for unknown text represents one character.
     let longest = LONGEST_CHARACTER
     for (let token = 0; token < this.vocabularySize; token++) longest = Math.max(longest, this.piece(token).length)
     return longest

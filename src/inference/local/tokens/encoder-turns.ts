@@ -48,7 +48,7 @@ export class EncoderTurns {
     return output
   }
 
-  /** The media of the owner are no longer needed. */
+  /** Abandons the owner's media. */
   leave(owner: object): void {
     if (this.#begun?.owner === owner) this.#begun = null
   }

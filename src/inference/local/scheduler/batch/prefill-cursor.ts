@@ -120,7 +120,7 @@ export class PrefillCursor {
   }
 
   /**
-   * The media that another thread should encode next: the first ones ahead, even behind text; or, if these are encoded, the
+   * The media that another thread should encode next: the next ones, even after text; or, if these are encoded, the
    * ones after them. Null if that is done or has failed.
    */
   get toEncode(): MediaTokens | null {
