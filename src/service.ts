@@ -23,16 +23,16 @@ import { cacheDirectory } from './setup/native-library.mjs'
 import type { DatabaseTimeouts } from './storage/database.ts'
 import { EmbeddedDatabase } from './storage/embedded/embedded-database.ts'
 
-/** Where the first key is kept; the other parts and limits are those that tests replace. */
+/** Where the first key is stored; everything else is replaced by tests. */
 export interface ServiceParts {
-  /** Keeps the key that the first start creates, where it is not shown. */
+  /** Stores the key that the first start creates, if it is not shown. */
   readonly keepFirstKey?: (key: string) => Promise<void>
   readonly startEngine?: (card: ModelCard, options: EngineOptions) => Promise<Engine>
   readonly media?: Media
   /** Shared with other services. */
   readonly decoders?: DecoderPool
   readonly clock?: Clock
-  /** How long a request waits for the database. */
+  /** Timeouts of requests for the database. */
   readonly database?: DatabaseTimeouts
   readonly logs?: DestinationStream
   readonly keepAliveMs?: number
@@ -40,31 +40,31 @@ export interface ServiceParts {
   readonly headersTimeoutMs?: number
   readonly lingerSilenceMs?: number
   readonly multilookBudgetSeconds?: number
-  /** How long active requests may take to finish when the service closes; the configured time by default. */
+  /** Time for active requests to finish when the service closes, in ms; the configured time by default. */
   readonly graceMs?: number
-  /** How quickly batches go over to other servers. */
+  /** How soon other servers take over batches. */
   readonly batches?: { readonly leaseMs?: number; readonly pollMs?: number; readonly pauseMs?: number }
-  /** How quickly watches go over to other servers, and find that no frames come. */
+  /** How soon other servers take over watches, and how soon a lack of frames is noticed. */
   readonly watches?: {
     readonly leaseMs?: number
     readonly beatMs?: number
     readonly silenceMs?: number
     readonly lagMs?: number
-    /** How quickly webhooks are sent again. */
+    /** How soon webhooks are sent again. */
     readonly webhooks?: { readonly timeoutMs?: number; readonly retriesMs?: readonly number[] }
   }
-  /** How cameras are found, and how soon they are tried again. */
+  /** How cameras are found, and how soon connections are retried. */
   readonly cameras?: Omit<Parameters<typeof openCameras>[1], 'secrets' | 'warn'>
-  /** How long a request waits for its model to load. */
+  /** Maximum time that a request waits for its model to load, in ms. */
   readonly loadWaitMs?: number
-  /** Measures how fast this machine computes; null where that is not known. */
+  /** Measures this machine's speed; null if unknown. */
   readonly machineSpeed?: () => Promise<MachineSpeed | null>
 }
 
-/** How long the last traces may take to be sent, within what the requests have left of the time to shut down. */
+/** Minimum time for sending the last traces, within the time for shutting down that the requests have left, in ms. */
 const LEAST_FLUSH_MS = 1_000
 const MOST_FLUSH_MS = 5_000
-/** Errors that nothing handled, with their log messages. */
+/** Unhandled errors, with their log messages. */
 const FAULTS = { rejection: 'Unhandled rejection', exception: 'Uncaught exception' } as const
 
 /** The running server with all its parts. */
@@ -77,7 +77,7 @@ export class Service {
   readonly metricsUrl: string | null
   /** The address of the Studio; null when it is off or was not built. */
   readonly studioUrl: string | null
-  /** A key for the Studio's link; null where none is made. */
+  /** A key for the link to the Studio; null if none is created. */
   readonly studioKey: string | null
   readonly models: ModelCatalog
   readonly #resources: AsyncDisposableStack
@@ -99,11 +99,14 @@ export class Service {
     this.#metrics = parts.metrics
   }
 
-  /** Loads the models, then listens. @throws Error that says what is wrong. Nothing is left running in that case. */
+  /**
+   * Loads the models, then listens.
+   * @throws Error that says what is wrong. Nothing is left running then.
+   */
   static async start(config: Config, parts: ServiceParts = {}): Promise<Service> {
     // A port that is in use must be reported before the models load, which may take minutes.
     await probeAddresses(config)
-    // Cards are read with it, before anything is served.
+    // Starts the process that reads the cards, before anything is served.
     warmUpReader()
     await using starting = new AsyncDisposableStack()
     const embedded = startDatabase(config)
@@ -118,7 +121,7 @@ export class Service {
       onChange: () => examiner?.poke(),
     })
     starting.defer(() => pool.close())
-    // Models and database start in processes of their own. Only then does this one load the rest of its code.
+    // Models and database start in separate processes. Only then does this process load the rest of its code.
     const opening = launched
       .then(() => import('./state.ts'))
       .then(({ openState }) => openState(config, logger, { clock: parts.clock, embedded, ...parts.database }))
@@ -171,14 +174,14 @@ export class Service {
     starting.defer(async () => {
       const graceMs = parts.graceMs ?? config.drainSeconds * 1000
       const end = performance.now() + graceMs
-      // Lines of batches run again elsewhere or later. The time is for those who wait.
+      // Lines of batches are repeated elsewhere or later. The time is for clients that wait.
       await Promise.all([runner?.close(), watchRunner?.close(), closing.close(app, graceMs)])
       looker?.close()
       await tracing?.close(Math.min(Math.max(end - performance.now(), LEAST_FLUSH_MS), MOST_FLUSH_MS))
     })
     const { keepFirstKey } = parts
-    // A key that is kept is there as soon as the server answers: scripts wait for that. One that is only shown would be lost if
-    // the server could not listen.
+    // A stored key exists as soon as the server responds: scripts wait for that. A key that is only shown would be lost
+    // if the server could not listen.
     const keptKey = keepFirstKey ? await state.createFirstKey(keepFirstKey) : null
     await app.listen({ host: config.host, port: config.port }).catch(failToListen(config.port))
     const shownKey = keepFirstKey ? null : await state.createFirstKey(async () => {})
@@ -198,7 +201,7 @@ export class Service {
     return new Service(about, { logger, metrics, resources: starting.move() })
   }
 
-  /** Logs and counts an error that nothing handled. */
+  /** Logs and counts an unhandled error. */
   noteFault(kind: keyof typeof FAULTS, error: unknown): void {
     this.#metrics?.faulted(kind)
     this.#logger.error({ err: error }, FAULTS[kind])
@@ -210,7 +213,10 @@ export class Service {
   }
 }
 
-/** Begins to start the embedded database; null with one elsewhere. Opening it waits, and throws what is wrong. */
+/**
+ * Begins to start the embedded database; null if an external one is configured. Opening the database waits for it, and
+ * throws its error.
+ */
 function startDatabase({ databaseUrl, dataDirectory, cacheDirectory: cache }: Config): EmbeddedDatabase | null {
   if (databaseUrl !== null) return null
   const database = new EmbeddedDatabase(join(dataDirectory, 'database'), cache ?? cacheDirectory())

@@ -91,7 +91,7 @@ const HEADERS_TIMEOUT_MS = 20_000
 /** How often Node checks for connections past a timeout. Its default, 30 s, would delay every timeout by up to 30 s. */
 const CHECK_MS = 1_000
 
-/** Time for a client to read why its request is broken: to close at once may take the answer from it. */
+/** Time for a client to read why its request is malformed: closing at once may discard the response. */
 const BROKEN_LINGER_MS = 2_000
 
 /** Builds the HTTP server with all its endpoints, and does not start it. */
@@ -186,9 +186,9 @@ function noSchemas(): never {
   throw new Error('A route has a schema for Fastify, which nothing compiles')
 }
 
-/** Has requests that Node would answer itself, with an empty body, answered as all others are. */
+/** Responds to requests that Node would answer itself, with an empty body, like to all others. */
 function answerUnusual(app: FastifyInstance): void {
-  // A server may ignore expectations that it does not know (RFC 9110, 10.1.1).
+  // A server may ignore unknown expectations (RFC 9110, 10.1.1).
   app.server.on('checkExpectation', app.routing)
   app.addHook('onRequest', ({ raw }, _reply, done) => {
     const lacksHost = raw.httpVersion === '1.1' && raw.headers.host === undefined
@@ -211,7 +211,7 @@ function answerBrokenRequest(error: Error & { code?: string }, socket: Socket): 
     ...Object.entries(idHeaders(newTraceId())).map(([name, value]) => `${name}: ${value}`),
     'connection: close',
   ]
-  // A client that does not end its side would hold the connection for ever.
+  // A client that does not close its side would hold the connection forever.
   setTimeout(() => socket.destroy(), BROKEN_LINGER_MS).unref()
   socket.end(`${head.join('\r\n')}\r\n\r\n${body}`)
 }

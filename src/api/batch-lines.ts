@@ -27,15 +27,15 @@ export interface BatchLinesOptions extends ResponsesApiOptions, Pick<ApiOptions,
 
 type BatchEndpoint = (typeof BATCH_ENDPOINTS)[number]
 
-/** What answers the lines of one endpoint. */
+/** Handles the lines of one endpoint. */
 interface LineSurface {
   answer(call: ApiCall): Promise<object | undefined>
   show(error: ApiError, requestId: string): ShownError
 }
 
 /**
- * Returns what answers the lines of batches: what answers the same requests over HTTP, with the same checks and records.
- * Only rate limits do not apply: a batch was counted when it was created.
+ * Returns a function that runs lines of batches with the code, checks and records of HTTP requests. Only rate limits do
+ * not apply: a batch was counted when it was created.
  */
 export function lineCaller(options: BatchLinesOptions): LineCaller {
   const surfaces = surfacesOf(options)
@@ -65,7 +65,7 @@ function surfacesOf(options: BatchLinesOptions): Readonly<Record<BatchEndpoint, 
   }
 }
 
-/** A line of a batch. Its caller has left when the line is stopped. */
+/** A line of a batch as a call. Stopping the line closes the call. */
 class LineCall implements ApiCall {
   readonly id = newTraceId()
   readonly headers: ApiCall['headers']

@@ -15,12 +15,12 @@ type LookerOptions = Pick<Serving, 'models' | 'conversations' | 'ledger' | 'budg
   Pick<ApiOptions, 'logger'>
 
 const MINUTE_MS = 60_000
-/** How long a look may take to begin once its model is loaded, at least. */
+/** Minimum time for a look to begin after its model has loaded, in ms. */
 const LOADED_MS = 1_000
 
 /**
- * Returns what answers the looks of watches: what answers decisions, with the same checks and costs. The ledger gets one
- * row for each watch and minute, with how long a look took on average.
+ * Returns a function that makes the looks of watches like decisions, with the same checks and costs. The ledger gets
+ * one row per watch and minute, with the average duration of a look.
  */
 export function watchLooker(options: LookerOptions): { readonly look: Look; close(): void } {
   const minutes = new MinuteLedger(options.ledger)
@@ -39,7 +39,7 @@ export function watchLooker(options: LookerOptions): { readonly look: Look; clos
       budgets: { state: budgets.state.bind(budgets), add: charged((row) => budgets.add(row)) },
       examinations,
     }
-    // The frame will not be asked about again, but for where that is which has begun.
+    // The frame is not asked about again, and a look that has begun is never late.
     const urgent = { priority: 'live', onBegun: () => late.clear() } as const
     const terms = { isTransient: true, ...(beginBy !== null && urgent) }
     try {
@@ -61,19 +61,19 @@ export function watchLooker(options: LookerOptions): { readonly look: Look; clos
 }
 
 /**
- * Aborts a look at a time, unless it has begun. While its model is not loaded, it keeps its place among those who wait for
- * memory: one look after the other that gave up would never get any.
+ * Aborts a look at a given time, unless it has begun. While its model is not loaded, the look keeps its place in the
+ * queue for memory: if each one gave up, none would ever load the model.
  */
 class Lateness implements Disposable {
   readonly #controller = new AbortController()
   #timer: NodeJS.Timeout | undefined
 
-  /** @param at by the clock of `performance`; null for never. */
+  /** @param at by `performance.now()`; null for never. */
   constructor(at: number | null, isLoaded: () => boolean) {
     if (at === null) return
     let wasLoaded = isLoaded()
     const check = () => {
-      // It may have been loaded just now.
+      // The model may have been loaded just now.
       if (wasLoaded && isLoaded()) this.#controller.abort(new LateLook())
       else this.#timer = setTimeout(check, LOADED_MS)
       wasLoaded = isLoaded()
@@ -94,7 +94,7 @@ class Lateness implements Disposable {
   }
 }
 
-/** A look as a call, whose caller leaves when it has ended. */
+/** A look as a call, which is closed when the look has ended. */
 function callOf(about: Pick<LookRequest, 'principal'> & Pick<ApiCall, 'closed' | 'logger'>): ApiCall {
   const { principal, closed, logger } = about
   return {
@@ -111,7 +111,7 @@ function callOf(about: Pick<LookRequest, 'principal'> & Pick<ApiCall, 'closed' |
   }
 }
 
-/** Adds up what the looks of each watch cost in a minute. */
+/** Sums the costs of each watch's looks per minute. */
 class MinuteLedger {
   readonly #ledger: LookerOptions['ledger']
   readonly #rows = new Map<string, { readonly row: UsageRecord; readonly looks: number }>()
@@ -123,7 +123,7 @@ class MinuteLedger {
     this.#timer.unref()
   }
 
-  /** Rows that differ in more than their numbers stay apart. */
+  /** Rows that differ in anything but their numbers stay separate. */
   record(watch: string, row: UsageRecord): void {
     const { organisation, key, model, status, finish } = row
     const about = [watch, organisation, key, model, status, finish].join(' ')

@@ -1,22 +1,25 @@
 import type { CatalogueEntry } from './catalogue-schema.ts'
 import type { EntryFit } from './machine-fit.ts'
 
-/** A model that is here, by what its card says. */
+/** A model of this server, as its card describes it. */
 export interface NamedModel {
   readonly id: string
   readonly aliases: readonly string[]
-  /** `hf:user/repo@<commit>` for one of the hub. */
+  /** `hf:user/repo@<commit>` for a model from the hub. */
   readonly source: string | null
 }
 
-/** The id of an entry's model where it is among those that are here: the one with the short name, or else of the repository. */
+/**
+ * The id of an entry's model among those of this server, found by its short name or else by its repository; null if
+ * absent.
+ */
 export function idOfEntry({ name, repository }: CatalogueEntry, models: readonly NamedModel[]): string | null {
   const named = models.find(({ id, aliases }) => id === name || aliases.includes(name))
   const prefix = `hf:${repository}@`.toLowerCase()
   return (named ?? models.find(({ source }) => source?.toLowerCase().startsWith(prefix)))?.id ?? null
 }
 
-/** An entry on the wire: what `GET /v1/models/catalogue` lists, and `lookout pull --json`. */
+/** An entry in the output of `GET /v1/models/catalogue` and `lookout pull --json`. */
 export function toCatalogueModel({ entry, ...fit }: EntryFit, servedAs: string | null) {
   const { name, title, maker, repository, uses, summary, languages, tools, thinks, prompt, licence, tried } = entry
   return {
@@ -41,7 +44,7 @@ export function toCatalogueModel({ entry, ...fit }: EntryFit, servedAs: string |
   }
 }
 
-/** Two figures: it is an estimate. */
+/** Two significant digits, because it is an estimate. */
 function rounded(rate: number | undefined): number | null {
   return rate === undefined ? null : Number(rate.toPrecision(2))
 }

@@ -5,7 +5,7 @@ import { estimateSpeed, isUsable, type MachineSpeed, type SpeedEstimate } from '
 export interface Machine {
   /** Bytes of memory that models may use. */
   readonly available: number
-  /** Null where it has not been measured. */
+  /** Null if not measured. */
   readonly speed: MachineSpeed | null
 }
 
@@ -14,18 +14,18 @@ export interface EntryFit {
   readonly entry: CatalogueEntry
   /** The quantisation that this machine would get. */
   readonly quantisation: string
-  /** Bytes to fetch, with the encoder. */
+  /** Bytes to download, including the encoder. */
   readonly bytes: number
-  /** Bytes of memory that it takes, about. */
+  /** Approximate bytes of memory that it takes. */
   readonly memory: number
   readonly fits: 'yes' | 'tight' | 'no'
   readonly speed: SpeedEstimate | null
 }
 
-/** Logits and activations of the largest batch, and an encoder's activations for the largest image: those of Qwen3-VL. */
+/** Logits and activations of the largest batch, and an encoder's activations for the largest image, for Qwen3-VL. */
 const COMPUTE_BYTES = 350 * 2 ** 20
 const ENCODER_BYTES = 900 * 2 ** 20
-/** Beside files that take more of the available memory, a server has room for a short context only. */
+/** If the files take more of the available memory than this, a server only has room for a short context. */
 const FILES_SHARE = 0.75
 
 /**
@@ -78,14 +78,15 @@ function entryFit(entry: CatalogueEntry, { available, speed }: Machine): EntryFi
   })
   const largest = chooseQuantisation(sized, available)
   const usual = sized.find(({ quantisation }) => quantisation === entry.defaultQuantisation)
-  // Finer than usual is not worth a speed that is not usable. What a busy machine does says nothing of the next months.
+  // A finer quantisation than the default is not worth an unusable speed. The speed of a busy machine says nothing
+  // about the next months.
   const isSlow = speed?.isBusy !== true && !isUsable(largest.speed)
   const isTooFine = usual !== undefined && usual.bytes < largest.bytes && isSlow
   const chosen = isTooFine ? usual : largest
   return { entry, ...chosen, fits: fitOf(chosen.memory, available) }
 }
 
-/** What a loaded model takes beside its files, in bytes: as the hub's estimate, from less that is known. */
+/** Memory of a loaded model besides its files, in bytes: like the hub's estimate, from fewer facts. */
 function memoryBeside({ shape, contextTokens, projector }: CatalogueEntry): number {
   return (
     Math.min(contextTokens ?? ESTIMATED_CONTEXT, ESTIMATED_CONTEXT) * shape.kvBytesPerToken +

@@ -3,7 +3,7 @@ import type { MachineSpeed } from '../models/machine-speed.ts'
 export type { MachineSpeed }
 
 export interface SpeedEstimate {
-  /** Speed of one reply, without others beside it. */
+  /** Speed of a single reply, with no others running. */
   readonly tokensPerSecond: number
   readonly promptTokensPerSecond: number
 }
@@ -16,12 +16,12 @@ export interface TokenCost {
   readonly parameters: number
 }
 
-/** Slower replies are slower than people read, and a picture of a thousand tokens would take longer than a minute. */
+/** Slower replies are slower than people read, and a picture of a thousand tokens would take more than a minute. */
 const USABLE: SpeedEstimate = { tokensPerSecond: 5, promptTokensPerSecond: 17 }
 
 /**
- * Each token of a reply reads all weights that it uses; each token of a prompt multiplies with them, while many share
- * one reading. A mixture of experts is therefore estimated as a dense model of the parameters that a token uses.
+ * Each token of a reply reads all weights that it uses; tokens of a prompt are multiplied with them, and many share one
+ * read. So a mixture of experts is estimated as a dense model with the parameters that a token uses.
  */
 export function estimateSpeed({ bytes, parameters }: TokenCost, speed: MachineSpeed): SpeedEstimate {
   return {
@@ -30,7 +30,10 @@ export function estimateSpeed({ bytes, parameters }: TokenCost, speed: MachineSp
   }
 }
 
-/** Whether people wait for the answers without doing something else. What is not known counts as usable. */
+/**
+ * Whether it is fast enough for people to wait for answers without doing something else. An unknown speed counts as
+ * usable.
+ */
 export function isUsable(speed: SpeedEstimate | null): boolean {
   return (
     speed === null ||

@@ -15,7 +15,7 @@ export interface Usage {
   readonly total_tokens: number
 }
 
-/** A piece of a reply as it comes. */
+/** A piece of a reply as it arrives. */
 export interface ReplyPiece {
   readonly content: string
   readonly reasoning: string
@@ -36,12 +36,12 @@ export interface Detection {
   readonly mention: string
   readonly point?: Pixel
   readonly point_box?: { readonly top_left: Pixel; readonly bottom_right: Pixel }
-  /** From 1; with `tracks`, as is the time of the frame in seconds. */
+  /** Counts from 1; present with `tracks`, like the time of the frame in seconds. */
   readonly track?: number
   readonly timestamp?: number
-  /** How likely it is to be right, where that was asked for. */
+  /** The probability that it is right, if requested. */
   readonly confidence?: number
-  /** What that is computed from, where that was asked for. */
+  /** What the probability is computed from, if requested. */
   readonly evidence?: Readonly<
     Record<'begin' | 'near' | 'mean' | 'overlap' | 'size' | 'rank' | 'list_length', number>
   > & { readonly read?: number | null }
@@ -55,22 +55,22 @@ interface DetectedCategory {
 
 export interface Detections {
   readonly detections: readonly Detection[]
-  /** How likely it is that all objects of a category were found, where that was asked for. */
+  /** The probability that all objects of a category were found, if requested. */
   readonly categories?: readonly DetectedCategory[]
   readonly confidence?: { readonly calibrated: boolean }
   readonly finish_reason: string
-  /** Columns and rows of the grids, the finest first, where the picture was searched tile by tile. */
+  /** Columns and rows of the grids, finest first, if the picture was searched tile by tile. */
   readonly tiles?: readonly (readonly number[])[]
   readonly looks?: number
   readonly tiles_left?: number
-  /** With `tracks`: of the frames that were searched, in seconds. */
+  /** With `tracks`: times of the searched frames, in seconds. */
   readonly timestamps?: readonly number[]
-  /** With `tracks` of a video: of its upright frames, in pixels. */
+  /** With `tracks` of a video: size of its upright frames, in pixels. */
   readonly width?: number
   readonly height?: number
-  /** Frames that the time limit left out. */
+  /** Number of frames left out because of the time limit. */
   readonly frames_left?: number
-  /** With `tracks`: what the next request hands in. */
+  /** With `tracks`: the state to send with the next request. */
   readonly state?: string
 }
 
@@ -99,7 +99,7 @@ export type DecisionAnswer = { readonly name: string | null } & (
   | { readonly type: 'refusal' }
 )
 
-/** What a watch has told. */
+/** An event of a watch. */
 export interface WatchEvent {
   readonly type: string
   readonly data: {

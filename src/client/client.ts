@@ -16,29 +16,29 @@ import { readReply } from './reply-stream.ts'
 import { type RawAnswer, ServerError } from './server-error.ts'
 
 export interface ClientOptions {
-  /** Without a path and a slash at its end. */
+  /** Without a path or a trailing slash. */
   readonly url: string
   readonly key: string | null
-  /** Whether all its requests give way to those of others. */
+  /** Whether all its requests yield to those of others. */
   readonly priority?: 'background' | null
-  /** Seconds that a request may wait for a server that is too busy or limits the rate; 600 by default. */
+  /** Maximum seconds that a request waits for a server that is too busy or limits the rate; 600 by default. */
   readonly mostWait?: number
-  /** Whether the server has answered another client of this process. */
+  /** Whether the server has already answered another client of this process. */
   readonly hasAnswered?: boolean
-  /** Whether to wait as long for a server that answered before and is away, such as one that restarts. */
+  /** Whether to wait as long for a server that answered before and is now unreachable, such as one that restarts. */
   readonly waitsForRestart?: boolean
-  /** Told why the client waits before it does so, and when it goes on after a restart. */
+  /** Called before the client waits, with the reason, and when it continues after a restart. */
   readonly onWait?: (reason: string) => void
-  /** Called once with why the places that the model writes cannot be relied on. */
+  /** Called once with why places written by the model are unreliable. */
   readonly onWarning?: (warning: string) => void
-  /** Fires when the process is about to end: then requests but for deletions are never answered. */
+  /** Fires when the process is about to end: from then on, only deletions get a response. */
   readonly parting?: AbortSignal | null
-  /** Called with the media that the model did not get, and the parts of schemas that have no effect. */
+  /** Called with the media that the model did not get, and with schema keywords that have no effect. */
   readonly onNote?: (note: string) => void
 }
 
 export const MOST_WAIT_S = 600
-/** How long a frame that a watch has dropped waits for the next try. */
+/** Pause before a frame that a watch has dropped is sent again, in ms. */
 const DROPPED_MS = 100
 const DEFAULTS = {
   priority: null,
@@ -50,16 +50,19 @@ const DEFAULTS = {
   onWarning: () => {},
   onNote: () => {},
 }
-/** Between tries to reach a server that is away: half of the time since it left, within these limits. */
+/**
+ * Pause between attempts to reach an unreachable server: half of the time since it became unreachable, within these
+ * limits, in ms.
+ */
 const RETRY_MS = { least: 500, most: 5_000 }
 
-/** A server of this API, over HTTP, as any other client uses it. */
+/** A client of this API over HTTP, with no more access than any other client. */
 export class LookoutClient {
   readonly url: string
   readonly #options: Required<ClientOptions>
   #warned = ''
   #hasAnswered: boolean
-  /** By `performance.now()`; null while the server answers. */
+  /** By `performance.now()`; null while the server responds. */
   #awaySince: number | null = null
 
   constructor(options: ClientOptions) {
@@ -68,7 +71,7 @@ export class LookoutClient {
     this.#hasAnswered = this.#options.hasAnswered
   }
 
-  /** The same server, whose notes go elsewhere. */
+  /** A client of the same server with another `onNote`. */
   noting(onNote: (note: string) => void): LookoutClient {
     return new LookoutClient({ ...this.#options, onNote })
   }
@@ -79,7 +82,7 @@ export class LookoutClient {
     return list.data
   }
 
-  /** The model that is served under the name: also under an alias, which lists leave out. Null: none. */
+  /** The model served under a name or an alias, which lists omit; null if there is none. */
   async model(name: string): Promise<ModelEntry | null> {
     try {
       // Some paths below that of the models are not models, such as the catalogue.
@@ -92,17 +95,17 @@ export class LookoutClient {
     }
   }
 
-  /** Whether the model with the id is the one that Lookout ships to show what it does. */
+  /** Whether the model is the one that Lookout ships for demonstration. */
   async isDemonstration(id: string): Promise<boolean> {
     const { engines } = await this.#json<{ engines: readonly EngineEntry[] }>('/v1/server')
     return engines.some(({ models, demonstration }) => demonstration && models.includes(id))
   }
 
   /**
-   * Streams a chat completion. A reply that breaks off after its first piece is not asked for again.
+   * Streams a chat completion. A reply that breaks off after its first piece is not requested again.
    * @param body without `stream`.
-   * @param onPiece called with each piece; resolves when the next one may come. Null: only the whole reply counts.
-   * @throws the signal's reason when that fires, which ends the reply on the server too.
+   * @param onPiece called with each piece; resolves when the next one may arrive. Null if only the whole reply matters.
+   * @throws the signal's reason when it fires, which also ends the reply on the server.
    */
   async chat(
     body: object,
@@ -150,7 +153,7 @@ export class LookoutClient {
     return (await this.#json<{ id: string }>(`/v1/watches${probes ? '?probe=true' : ''}`, posted(body, undefined))).id
   }
 
-  /** Events of a watch as they happen, without end. A connection that breaks is made again. */
+  /** Events of a watch as they happen, endlessly. Reconnects when the connection breaks. */
   async *watchEvents(watch: string, signal: AbortSignal): AsyncGenerator<WatchEvent> {
     for (let last = 0; ; ) {
       const path = `/v1/watches/${encodeURIComponent(watch)}/stream?after=${last}`
@@ -168,8 +171,9 @@ export class LookoutClient {
   }
 
   /**
-   * Sends a frame to a watch, again while it is too early for it or the server is too busy, and waits for the look.
-   * @returns the events that the server has told since.
+   * Sends a frame to a watch and waits for the look. Retries while it is too early for the frame or the server is too
+   * busy.
+   * @returns the events since.
    */
   async pushFrame(watch: string, frame: Blob, since: number): Promise<readonly WatchEvent[]> {
     const path = `/v1/watches/${encodeURIComponent(watch)}`
@@ -181,7 +185,10 @@ export class LookoutClient {
     return (await this.#json<{ data: WatchEvent[] }>(`${path}/events?after=${since}&limit=1000`)).data
   }
 
-  /** The clip of an event. @throws ServerError 404 where there is none. */
+  /**
+   * The clip of an event.
+   * @throws ServerError 404 if there is none.
+   */
   async watchClip(watch: string, seq: number): Promise<ReadableStream<Uint8Array>> {
     const path = `/v1/watches/${encodeURIComponent(watch)}/events/${seq}/clip`
     return (await this.#patiently(() => this.#send(path, {}), undefined)).body!
@@ -192,9 +199,9 @@ export class LookoutClient {
   }
 
   /**
-   * Sends JSON as it is written.
-   * @returns what the API answers, errors included.
-   * @throws ServerError where anything else answers, or the key is not known.
+   * Sends JSON unchanged.
+   * @returns the API's response, errors included.
+   * @throws ServerError if the response is not from the API, or the key is unknown.
    */
   async answer(path: string, json: string): Promise<RawAnswer> {
     try {
@@ -211,8 +218,9 @@ export class LookoutClient {
   }
 
   /**
-   * An upload that is under way is not broken off, which may be too late to keep its file from being stored.
-   * @returns the id of the stored file. @throws the signal's reason if that fires before, or before it is tried again.
+   * An upload in progress is not aborted, which might be too late to keep its file from being stored.
+   * @returns the id of the stored file.
+   * @throws the signal's reason if it fires before the upload, or before a retry.
    */
   async upload(bytes: Blob, filename: string, signal?: AbortSignal): Promise<string> {
     signal?.throwIfAborted()
@@ -226,7 +234,7 @@ export class LookoutClient {
     await this.#json(`/v1/files/${encodeURIComponent(id)}`, { method: 'DELETE' })
   }
 
-  /** @param waiting ends the wait for a server that is busy or away. */
+  /** @param waiting aborts the wait for a server that is busy or unreachable. */
   async #json<Body>(path: string, init: RequestInit = {}, waiting = init.signal): Promise<Body> {
     return this.#patiently(async () => {
       const response = await this.#send(path, init)
@@ -239,7 +247,7 @@ export class LookoutClient {
     }, waiting)
   }
 
-  /** Tries again while the server is too busy or away, as long as the client may wait. */
+  /** Retries while the server is too busy or unreachable, as long as the client may wait. */
   async #patiently<Result>(
     attempt: () => Promise<Result>,
     signal: AbortSignal | null | undefined,
@@ -269,7 +277,10 @@ export class LookoutClient {
     }
   }
 
-  /** Milliseconds until the server, which all requests find away, is to be tried again. @throws the error, at the end. */
+  /**
+   * Milliseconds until the next attempt to reach the server, which is unreachable for all requests.
+   * @throws the error when the time is up.
+   */
   #nextTry(error: ServerError): number {
     if (!this.#options.waitsForRestart || !this.#hasAnswered || this.#options.mostWait === 0) throw error
     const now = performance.now()
@@ -282,7 +293,7 @@ export class LookoutClient {
     return Math.min(Math.max(away / 2, RETRY_MS.least), RETRY_MS.most, left)
   }
 
-  /** @throws ServerError for every answer but a success. */
+  /** @throws ServerError for every response but a success. */
   async #send(path: string, init: RequestInit): Promise<Response> {
     const headers = {
       ...init.headers,
@@ -291,7 +302,7 @@ export class LookoutClient {
     }
     await this.#hold(init)
     const dispatcher = await withoutTimeLimits()
-    // The answer to an upload says what is to be removed.
+    // The response to an upload says which file to delete.
     const hold = init.body instanceof FormData ? () => {} : () => this.#hold(init)
     const answering = fetch(this.url + path, { ...init, headers, dispatcher }).finally(hold)
     const response = await answering.catch((error: unknown) => {
@@ -313,7 +324,10 @@ export class LookoutClient {
     return response
   }
 
-  /** Waits for the process to end if it is about to: else it would upload the next file, or say that the last one is gone. */
+  /**
+   * If the process is about to end, waits for that: otherwise the caller would upload the next file, or report that the
+   * last one is gone.
+   */
   async #hold({ method }: RequestInit): Promise<void> {
     if (this.#options.parting?.aborted && method !== 'DELETE') await new Promise(() => {})
   }
@@ -324,7 +338,7 @@ export class LookoutClient {
     return this.#named(response.body, signal)
   }
 
-  /** The bytes of a response; a connection that breaks is an error that says so. */
+  /** The bytes of a response; a broken connection throws an error that says so. */
   async *#named(body: AsyncIterable<Uint8Array>, signal: AbortSignal | undefined): AsyncGenerator<Uint8Array> {
     try {
       yield* body
@@ -339,7 +353,7 @@ export class LookoutClient {
     const answer = await rawAnswer(response).catch(() => null)
     const error = errorIn(answer?.body ?? '')
     if (typeof error?.message !== 'string') {
-      // It may be of a proxy that reaches no server, or takes no body of this size.
+      // The response may be from a proxy that cannot reach the server, or rejects a body of this size.
       const said = `${status} ${response.statusText}`.trim()
       const message = `the server at ${this.url} answered ${said}, not as a Lookout server does`
       return new ServerError(message, { status, isAway: status >= 502 && status <= 504 })
@@ -370,7 +384,9 @@ export class LookoutClient {
   }
 }
 
-/** Fetches as everything does, but waits for as long as a server may let models work: undici gives up after five minutes. */
+/**
+ * A dispatcher for `fetch` with the time limit that a server may need for models: undici gives up after five minutes.
+ */
 async function withoutTimeLimits(): Promise<Dispatcher> {
   const { getGlobalDispatcher } = await import('undici')
   return getGlobalDispatcher().compose((dispatch) => (options, handler) => {
@@ -391,7 +407,7 @@ async function rawAnswer(response: Response): Promise<RawAnswer> {
   return { status, requestId: headers.get('x-request-id') ?? '', body: await response.text() }
 }
 
-/** In the shape of any of the APIs. */
+/** Reads an error in the shape of any of the APIs. */
 function errorIn(body: string): { message?: string; param?: string | null; code?: string | null } | undefined {
   try {
     return (JSON.parse(body) as { error?: object } | null)?.error
@@ -404,7 +420,7 @@ function spanOf(seconds: number): string {
   return seconds < 120 ? `${seconds} s` : `${Math.round(seconds / 60)} min`
 }
 
-/** `ECONNREFUSED` and the like: what `fetch failed` does not say. */
+/** A code such as `ECONNREFUSED`, which the message `fetch failed` lacks. */
 function causeOf(error: unknown): string {
   for (let cause = error; cause instanceof Error; cause = cause.cause) {
     if ('code' in cause && typeof cause.code === 'string') return cause.code

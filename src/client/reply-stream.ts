@@ -14,7 +14,7 @@ interface Chunk {
 /**
  * Reads the events of a chat completion.
  * @param onPiece called with each piece; the next one is read when it resolves.
- * @returns the whole reply; null where the stream ends before it.
+ * @returns the whole reply; null if the stream ends early.
  * @throws ServerError for an error among the events.
  */
 export async function readReply(
@@ -48,7 +48,7 @@ function parseChunk(data: string): Chunk {
   }
 }
 
-/** Error of a reply that had begun. A server that shuts down ends it as one that is too busy. */
+/** The error of a reply that had begun. A server that shuts down ends it like one that is too busy. */
 function errorWithin({ message, code = null }: NonNullable<Chunk['error']>): ServerError {
   return code === 'model_overloaded'
     ? new ServerError(message, { status: 503, code, retryAfter: 1 })

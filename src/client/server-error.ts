@@ -1,16 +1,16 @@
-/** What a server answered in place of a result. The message is for the user. */
+/** A server's error response. The message is for the user. */
 export class ServerError extends Error {
   override readonly name = 'ServerError'
-  /** 0 where the connection failed. */
+  /** 0 if the connection failed. */
   readonly status: number
   /** The field of the request at fault. */
   readonly param: string | null
   readonly code: string | null
-  /** Seconds after which the server wants to be asked again; null where that would not help. */
+  /** Seconds after which the server asks to be retried; null if that would not help. */
   readonly retryAfter: number | null
-  /** Whether there was no answer, or only that of a proxy before a server that is not there. */
+  /** Whether there was no response, or only that of a proxy whose server is unreachable. */
   readonly isAway: boolean
-  /** The error as the API wrote it; null where it was not the API that answered, or not about the request. */
+  /** The error as the API wrote it; null if the response was not from the API, or not about the request. */
   readonly answer: RawAnswer | null
 
   constructor(message: string, fields: Pick<ServerError, 'status'> & Partial<Omit<ServerError, keyof Error>>) {
@@ -24,7 +24,7 @@ export class ServerError extends Error {
   }
 }
 
-/** What a server answered, as it wrote it. */
+/** A server's response, unparsed. */
 export interface RawAnswer {
   readonly status: number
   readonly requestId: string

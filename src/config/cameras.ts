@@ -3,7 +3,7 @@ import { z } from 'zod'
 const TYPES = ['rtsp', 'mjpeg', 'jpeg', 'hls'] as const
 
 /**
- * Which certificates of a camera are trusted: `verify` for those that are valid for its host, `any`, or the one with a
+ * Which certificates of a camera are trusted: `verify` for those that are valid for its host, `any`, or one by its
  * fingerprint, `sha256:` and 32 bytes in hexadecimal, with or without colons.
  */
 export const certificateRule = z
@@ -13,7 +13,7 @@ export const certificateRule = z
     "expected verify, any, or sha256: and the certificate's fingerprint in hexadecimal",
   )
 
-/** A camera as the configuration file has it. */
+/** A camera in the configuration file. */
 const camera = z.strictObject({
   name: z.string().regex(/^[\w.-]{1,64}$/, 'expected letters, digits, dots, dashes and underscores'),
   url: z.string(),
@@ -36,11 +36,11 @@ export interface CameraSetting {
   readonly username: string | null
   readonly password: string | null
   readonly certificate: string
-  /** Whose watches may have it; null for all. */
+  /** Organisations whose watches may use it; null for all. */
   readonly organisations: readonly string[] | null
 }
 
-/** The environment has only text. */
+/** The environment only holds text. */
 function parseList(given: unknown): unknown {
   if (typeof given !== 'string') return given
   try {
@@ -51,8 +51,8 @@ function parseList(given: unknown): unknown {
 }
 
 /**
- * Puts variables of the environment in, as in `${DOCK_PASSWORD}`.
- * @throws Error that says what is wrong, without what is secret.
+ * Reads the cameras, and substitutes environment variables, as in `${DOCK_PASSWORD}`.
+ * @throws Error that says what is wrong, without secrets.
  */
 export function readCameras(
   given: readonly unknown[],
@@ -111,7 +111,7 @@ export function readCameras(
   })
 }
 
-/** How a camera at an address is spoken to, unless it is said; null for no camera. */
+/** The default protocol for a camera's URL; null if the URL is not a camera's. */
 export function usualCameraType({ protocol, pathname }: URL): (typeof TYPES)[number] | null {
   if (/^rtsps?:$/.test(protocol)) return 'rtsp'
   if (!/^https?:$/.test(protocol)) return null

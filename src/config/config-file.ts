@@ -6,8 +6,8 @@ import { SETTINGS } from './settings.ts'
 const NAMES: readonly string[] = SETTINGS.map(({ name }) => name)
 
 /**
- * The settings in the text of a configuration file. Only the names are checked.
- * @param file names it in errors.
+ * The settings in the text of a configuration file. Only their names are checked.
+ * @param file the file's name in errors.
  * @throws ConfigError that names the line.
  */
 export function parseConfigFile(text: string, file: string): FileSettings {

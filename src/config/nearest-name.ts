@@ -1,7 +1,7 @@
-/** More typing mistakes than these make another word. */
+/** More typing mistakes than this make another word. */
 const MOST_EDITS = 3
 
-/** The name that is probably meant by a misspelt one; null when none is near. */
+/** The name closest to a misspelt one; null if none is close enough. */
 export function nearestName(misspelt: string, names: readonly string[]): string | null {
   const [nearest] = names
     .map((name) => ({ name, edits: editDistance(misspelt, name) }))
@@ -9,7 +9,7 @@ export function nearestName(misspelt: string, names: readonly string[]): string 
   return nearest !== undefined && nearest.edits <= MOST_EDITS ? nearest.name : null
 }
 
-/** Characters to insert, delete or replace (Levenshtein). */
+/** Number of characters to insert, delete or replace (Levenshtein distance). */
 export function editDistance(a: string, b: string): number {
   let row = Array.from({ length: b.length + 1 }, (_, j) => j)
   for (let i = 1; i <= a.length; i++) {

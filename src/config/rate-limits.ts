@@ -1,11 +1,11 @@
-/** The classes of endpoints that requests are counted by, and how many of each an organisation may make in a minute. */
+/** The classes of endpoints by which requests are counted, and how many an organisation may make per minute in each. */
 export const REQUESTS_PER_MINUTE = {
   chat: 300,
   multilook: 150,
   decisions: 150,
   embeddings: 300,
   stored_responses: 300,
-  /** Ten a second: frames of a camera come one by one. */
+  /** Ten per second: frames of a camera arrive one by one. */
   detect: 600,
   models: 30,
   file_upload: 60,

@@ -2,11 +2,11 @@ import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { ConfigError, type Environment, type FileSettings } from './config.ts'
 
-/** The second is what some editors and operators call it, and would otherwise have no effect. */
+/** Some editors and operators use the second name, which would otherwise have no effect. */
 const FILES = ['lookout.config.yaml', 'lookout.config.yml']
 
 /**
- * The settings of `LOOKOUT_CONFIG`, or of `lookout.config.yaml` or `.yml` in the working directory where there is one.
+ * The settings from `LOOKOUT_CONFIG`, or from `lookout.config.yaml` or `.yml` in the working directory if there is one.
  * @throws ConfigError that names the file and the line.
  */
 export async function readConfigFile(environment: Environment, directory: string): Promise<FileSettings> {
@@ -14,7 +14,7 @@ export async function readConfigFile(environment: Environment, directory: string
   for (const [name, path] of named ? [[named, named] as const] : FILES.map((file) => [file, join(directory, file)])) {
     try {
       const text = await readFile(path!, 'utf8')
-      // Loaded where there is a file: the parser of YAML takes 3 MiB.
+      // Loaded only if there is a file: the YAML parser takes 3 MiB.
       const { parseConfigFile } = await import('./config-file.ts')
       return parseConfigFile(text, name!)
     } catch (error) {

@@ -10,7 +10,7 @@ import { booleanOf } from './boolean-text.ts'
  * type itself, or the same text.
  */
 
-/** @param expected what the error says, without `expected` */
+/** @param expected the end of the error message, after `expected` */
 export function number(expected: string, { min = 0, max, whole = false }: NumberRange) {
   const message = `expected ${expected}`
   return z.preprocess(
@@ -40,7 +40,7 @@ export function path() {
   return z.preprocess((given) => (typeof given === 'string' ? withHome(given) : given), text())
 }
 
-/** An absolute path. Shells leave ~ alone in quotes, and nothing else expands it in files. */
+/** An absolute path. Shells do not expand a quoted ~, and nothing expands it in files. */
 export function withHome(given: string): string {
   return resolve(given === '~' || given.startsWith('~/') ? join(homedir(), given.slice(1)) : given)
 }
@@ -53,7 +53,7 @@ export function list(item: z.ZodType<string> = text()) {
   )
 }
 
-/** An address to listen on, or a name of one; IPv6 may have the brackets that it has in URLs. */
+/** An address or host name to listen on; IPv6 addresses may have brackets, as in URLs. */
 export function listeningHost() {
   return z.preprocess(
     (given) => (typeof given === 'string' ? given.replace(/^\[(.+)\]$/, '$1') : given),
@@ -64,7 +64,10 @@ export function listeningHost() {
   )
 }
 
-/** Hosts that may be asked, each `host` or `host:port`. @param networks whether they may be networks too, as CIDR. */
+/**
+ * Hosts that may be contacted, each `host` or `host:port`.
+ * @param networks whether networks are also allowed, as CIDR.
+ */
 export function hosts({ networks = false } = {}) {
   const isOne = (given: string) =>
     isHost(isIP(given) === 6 ? `[${given}]` : given) || (networks && ipaddr.isValidCIDR(given))
@@ -77,14 +80,14 @@ export function hosts({ networks = false } = {}) {
 const NAME = /^[^:]+$/
 
 function isHost(given: string): boolean {
-  // A URL allows more: another path, a login, and stars in a name.
+  // A URL allows more: a path, a login, and stars in the name.
   return /^[^\s/?#@*\\]+$/.test(given) && !/:0*$/.test(given) && URL.canParse(`http://${given}`)
 }
 
-/** What is no folder. */
+/** Matches addresses, which are not folders. */
 const ADDRESS = /^s3:|:\/\//i
 
-/** A place for bytes: a folder, or `s3://bucket/prefix` with what a query may say of it. */
+/** A place for files: a folder, or `s3://bucket/prefix` with its options in the query. */
 export function blobPlace() {
   const isBucket = (given: string) => {
     if (!URL.canParse(given)) return false
@@ -120,7 +123,7 @@ export function onOff() {
   )
 }
 
-/** What means on or off, in all usual spellings; null for anything else. */
+/** Parses "on" or "off" in all usual spellings; null for anything else. */
 export function switched(given: unknown): boolean | null {
   return typeof given === 'boolean' ? given : typeof given === 'string' ? booleanOf(given) : null
 }
@@ -137,8 +140,8 @@ export function address(protocols: readonly string[]) {
 }
 
 /**
- * `chat=600,models=60` as an object. What is not text, or names a key twice, stays as it is, which the schema of the
- * object refuses.
+ * Parses `chat=600,models=60` to an object. A value that is not text, or has a key twice, is left unchanged, so that
+ * the object's schema rejects it.
  */
 export function parsePairs(given: unknown): unknown {
   if (typeof given !== 'string') return given

@@ -23,9 +23,9 @@ import { findShippedCard } from './shipped-model.ts'
 
 interface About {
   readonly help: string
-  /** What holds when nothing is set; left out where that is the value itself. */
+  /** The documented default; absent if it is the value itself. */
   readonly default?: string
-  /** Left out for `LOOKOUT_` and the name in capitals. */
+  /** Absent for `LOOKOUT_` and the name in capitals. */
   readonly variable?: string
 }
 const ABOUT = z.registry<About>()
@@ -36,8 +36,8 @@ const LIMITS = `expected on, off or limits such as chat=600, for any of ${BUCKET
 const ALIASES = 'expected names with the models they stand for, such as gpt-4o=service-mk1.5'
 
 /**
- * Every setting, under its name in the configuration file: its type, its default and what it does. Everything else that
- * is said of settings is derived from here: the variables, `--help`, the table in docs/operations.md, hints in errors.
+ * Every setting under its name in the configuration file: its type, its default and its description. Everything else
+ * about settings is derived from it: the variables, `--help`, the table in docs/operations.md, and hints in errors.
  */
 export const settingsSchema = z.object({
   host: listeningHost().default('127.0.0.1').register(ABOUT, { help: 'address to listen on' }),
@@ -213,11 +213,11 @@ export const settingsSchema = z.object({
 type Settings = z.infer<typeof settingsSchema>
 export type SettingName = keyof Settings
 
-/** What there is to say about a setting. */
+/** The description of a setting. */
 export interface Setting {
-  /** In the configuration file. */
+  /** Its name in the configuration file. */
   readonly name: SettingName
-  /** In the environment. */
+  /** Its name in the environment. */
   readonly variable: string
   readonly help: string
   readonly default: string
@@ -234,8 +234,8 @@ export const SETTINGS: readonly Setting[] = Object.entries(settingsSchema.shape)
 })
 
 /**
- * Pages of desktop programs and browser extensions have origins in schemes of their own, which URLs do not tell. A `*` for a
- * part of an origin, as Ollama takes it, would never match.
+ * Pages of desktop programs and browser extensions have origins with schemes of their own, for which URLs have no
+ * origin. A `*` for a part of an origin, as Ollama accepts it, would never match.
  */
 function isOrigin(text: string): boolean {
   if (!URL.canParse(text) || text.includes('*')) return false

@@ -2,14 +2,14 @@ import { existsSync } from 'node:fs'
 import { createRequire } from 'node:module'
 import { fileURLToPath } from 'node:url'
 
-/** The npm package of the shipped model; a repository has the same files in `models/`. */
+/** The npm package of the shipped model; a clone of the repository has the same files in `models/`. */
 const NAME = 'lookout-nano'
 
-/** What people are told who ask the shipped model. */
+/** Shown to users of the shipped model. */
 export const DEMONSTRATION_NOTE =
   'Lookout Nano is a demonstration model: shapes, emoji, printed words. For photographs: npx lookout pull'
 
-/** Path of the card of the shipped model; null where the model is not installed. */
+/** Path of the shipped model's card; null if the model is not installed. */
 export function findShippedCard(): string | null {
   const own = fileURLToPath(new URL(`../../models/${NAME}/card.json`, import.meta.url))
   if (existsSync(own)) return own
@@ -20,7 +20,7 @@ export function findShippedCard(): string | null {
   }
 }
 
-/** Whether a card is that of the shipped model, which only shows what Lookout does. */
+/** Whether a card is that of the shipped model, which is only a demonstration. */
 export function isDemonstration({ file }: { readonly file: string }): boolean {
   return file === findShippedCard()
 }

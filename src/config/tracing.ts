@@ -1,10 +1,7 @@
 /** OpenTelemetry's own variables, `OTEL_*`, as they are set. */
 export type TracingVariables = Readonly<Record<string, string>>
 
-/**
- * Null where nothing is traced: no endpoint is set and the exporter is not asked for by name, or a variable turns traces
- * off.
- */
+/** Null if tracing is off: no endpoint is set and the exporter is not named, or a variable disables traces. */
 export function readTracing(environment: NodeJS.ProcessEnv): TracingVariables | null {
   const set = Object.entries(environment).filter(
     (entry): entry is [string, string] => entry[0].startsWith('OTEL_') && entry[1] !== undefined && entry[1] !== '',

@@ -5,16 +5,16 @@ import { Palette } from './palette.ts'
 import type { PictureFormat } from './picture-format.ts'
 import { canStroke, strokeText } from './stroke-font.ts'
 
-/** A longer side below this leaves labels no room; the drawing is then a whole number of times as large. */
+/** Minimum longer side: below it, labels have no room, and the drawing is enlarged by a whole factor. */
 const LEAST_SIDE = 400
 const HALO = '#000000'
-/** Half of what descenders need: the padding below has room for the rest. */
+/** Half of the height of descenders: the padding below has room for the rest. */
 const DESCENT = 1.15
 
 /**
- * A copy of a picture, upright, with marks drawn on it: boxes, points and polygons in one colour for each label, and the
- * label beside each. A tiny picture is enlarged so that labels can be read.
- * @param picture bytes in any format that sharp reads; a profile of 16 bits is not followed.
+ * Draws marks on an upright copy of a picture: boxes, points and polygons in one colour per label, each with its label.
+ * A tiny picture is enlarged so that labels are legible.
+ * @param picture bytes in any format that sharp reads; 16-bit profiles are ignored.
  */
 export async function drawMarks(
   picture: Uint8Array,
@@ -22,7 +22,7 @@ export async function drawMarks(
   format: PictureFormat,
   palette: Palette = new Palette(),
 ): Promise<Buffer> {
-  // What is damaged a little can still be drawn on.
+  // A slightly damaged picture can still be drawn on.
   const given = sharp(picture, { failOn: 'error' })
   const { autoOrient: original } = await given.metadata()
   const times = Math.max(1, Math.ceil(LEAST_SIDE / Math.max(original.width, original.height)))
@@ -41,14 +41,14 @@ export async function drawMarks(
     .toBuffer()
 }
 
-/** The EXIF orientation by which an upright picture was turned or mirrored: 1 to 8. */
+/** The EXIF orientation, 1 to 8, by which an upright picture was rotated or mirrored. */
 export async function pictureOrientation(picture: Uint8Array): Promise<number> {
   return (await sharp(picture).metadata()).orientation ?? 1
 }
 
 async function overlay(marks: readonly Mark[], size: Size, palette: Palette): Promise<string> {
   const scale = Math.sqrt(size.width * size.height)
-  // A narrow strip has many pixels and yet no room.
+  // A narrow strip has many pixels but still no room.
   const narrow = Math.min(size.width, size.height)
   const line = clamp(scale / 300, 2, Math.max(2, narrow / 40))
   const capital = clamp(scale / 60, 9, Math.max(9, narrow / 12))
@@ -70,7 +70,7 @@ async function overlay(marks: readonly Mark[], size: Size, palette: Palette): Pr
   return `<svg xmlns="http://www.w3.org/2000/svg" width="${size.width}" height="${size.height}">${shapes.join('')}${labels.join('')}</svg>`
 }
 
-/** Each line has a dark one below it, so that it is seen on a ground of its own colour. */
+/** Each line has a dark outline, so that it is visible on a background of its own colour. */
 function shape({ kind, points }: Mark, colour: string, line: number, { width, height }: Size): string {
   const drawn = (element: string, fill = 'none') =>
     `<g fill="none" stroke-linejoin="round"><g stroke="${HALO}" stroke-opacity=".6" stroke-width="${(line * 1.7).toFixed(2)}">${element}</g><g stroke="${colour}" fill="${fill}" fill-opacity=".14" stroke-width="${line.toFixed(2)}">${element}</g></g>`
@@ -99,7 +99,7 @@ interface Written {
   readonly capital: number
 }
 
-/** A label that is no wider than the picture: smaller if need be, and shortened if that is not enough. */
+/** A label that is no wider than the picture: in smaller letters if necessary, and shortened if that is not enough. */
 async function write(label: string, capital: number, colour: string, most: number): Promise<Written> {
   const oneLine = label.replace(/\s+/g, ' ').trim()
   if (!canStroke(oneLine)) {
@@ -133,7 +133,10 @@ function shrink({ svg, width, height, capital }: Written, most: number): Written
   }
 }
 
-/** Other scripts need the fonts of the machine. @returns null where it has none for them. */
+/**
+ * Other scripts need the machine's fonts.
+ * @returns null if it has none for them.
+ */
 async function writeWithFonts(text: string, capital: number, colour: string): Promise<Written | null> {
   const escaped = text.replace(/[&<>]/g, (character) => `&#${character.charCodeAt(0)};`)
   try {

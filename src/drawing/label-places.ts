@@ -10,7 +10,9 @@ interface Bounds {
   readonly bottom: number
 }
 
-/** Finds a place for each label beside its mark, within the picture and, where there is room, apart from the others. */
+/**
+ * Finds a place for each label next to its mark, within the picture and, if there is room, without overlapping others.
+ */
 export class LabelPlaces {
   readonly #size: Size
   readonly #taken: Bounds[] = []

@@ -1,4 +1,4 @@
-/** A place on a picture, in pixels of the upright picture. */
+/** A mark on a picture, in pixels of the upright picture. */
 export interface Mark {
   /** Empty for a mark without a name. */
   readonly label: string

@@ -1,4 +1,4 @@
-/** Apart from each other in hue, and in lightness for those who see few hues; seen on white and on black. */
+/** Distinct in hue, and in lightness for people with colour blindness; visible on white and on black. */
 const NAMED = {
   red: '#ff3b30',
   blue: '#0a84ff',
@@ -12,7 +12,7 @@ const NAMED = {
   teal: '#00a37a',
 }
 const HUES: readonly string[] = Object.values(NAMED)
-/** The colour of each word that names one, as `[a-z]+` finds it. */
+/** The colour of each word that names one, as matched by `[a-z]+`. */
 const WORDS: ReadonlyMap<string, string> = new Map(
   Object.entries({
     ...NAMED,
@@ -27,19 +27,19 @@ const WORDS: ReadonlyMap<string, string> = new Map(
     gray: '#8e8e93',
   }),
 )
-/** Shades of a colour: how much of black (below 0) or of white it is mixed with. */
+/** Shades of a colour: how much black (negative) or white it is mixed with. */
 const SHADES = [0, -0.25, 0.3, -0.45]
 const GOLDEN_ANGLE = 137.508
 
 export interface Colour {
   readonly fill: string
-  /** Black or white, whichever can be read on the fill. */
+  /** Black or white, whichever is legible on the fill. */
   readonly text: string
 }
 
 /**
- * One colour for each label, for good: a shade of the colour that the label names, or else the next one in the order in
- * which the labels are asked for.
+ * Assigns each label a permanent colour: a shade of the colour that the label names, or else the next one in order of
+ * request.
  */
 export class Palette {
   readonly #colours = new Map<string, Colour>()

@@ -1,7 +1,7 @@
 /**
- * A font of strokes for ASCII: labels can be read on a machine that has no fonts.
+ * A stroke font for ASCII, so that labels are legible on a machine without fonts.
  *
- * A glyph is its width and an SVG path. Capitals stand between 0 and the baseline at 6, small letters begin at 2, and
+ * A glyph is its width and an SVG path. Capitals reach from 0 to the baseline at 6, lower-case letters begin at 2, and
  * descenders end at 8.
  */
 const ROUND = 'M4 4A2 2 0 1 1 0 4A2 2 0 1 1 4 4'
@@ -105,7 +105,7 @@ const GLYPHS: Readonly<Record<string, readonly [width: number, path: string]>> =
   '}': [1.8, 'M0 -.5Q1 -.5 1 1V2.2Q1 3.2 1.8 3.2Q1 3.2 1 4.2V5.5Q1 7 0 7'],
   '~': [4, 'M0 3.6Q1 2.4 2 3.3Q3 4.2 4 3'],
 }
-/** For what the font lacks. */
+/** For characters that the font lacks. */
 const EMPTY_BOX = [3.5, 'M0 0H3.5V6H0Z'] as const
 
 const SPACE = 1.9
@@ -117,7 +117,7 @@ export interface StrokedText {
   readonly svg: string
 }
 
-/** Whether the font has every letter of the text, accents aside. */
+/** Whether the font has every letter of the text, ignoring accents. */
 export function canStroke(text: string): boolean {
   return [...plain(text)].every((letter) => Object.hasOwn(GLYPHS, letter))
 }
@@ -136,7 +136,7 @@ export function strokeText(text: string, height: number, colour: string): Stroke
   return { width: Math.max(0, x - SPACE) * scale, svg }
 }
 
-/** Without accents, which strokes this small could not show. */
+/** Removes accents, which would be illegible in strokes this small. */
 function plain(text: string): string {
   return text.normalize('NFKD').replace(/\p{M}/gu, '').replaceAll('ß', 'ss')
 }

@@ -1,7 +1,7 @@
 import { iouOf } from '../lib/rectangle.ts'
 import type { DetectedBox } from './detected-picture.ts'
 
-/** A known box and a found one that are taken for the same object, by their places in the lists. */
+/** A known box and a found one that count as the same object, by their indices. */
 interface Pair {
   readonly known: number
   readonly found: number
@@ -12,13 +12,13 @@ export interface Matching {
   readonly pairs: readonly Pair[]
   /** Known boxes that were not found. */
   readonly missed: readonly number[]
-  /** Found boxes that are not known. */
+  /** Found boxes without a known one. */
   readonly extra: readonly number[]
 }
 
 /**
- * Matches boxes of the same label, the best pair first, as long as their IoU is at least `least`. Each box is in one pair
- * at most. COCO does so at one threshold, there in the order of confidence, which detections here do not have.
+ * Matches boxes with the same label, best pair first, with an IoU of at least `least`. Each box is in at most one pair.
+ * COCO does so at one threshold, but in order of confidence, which detections here do not have.
  */
 export function matchBoxes(known: readonly DetectedBox[], found: readonly DetectedBox[], least: number): Matching {
   const candidates: Pair[] = []
@@ -38,7 +38,7 @@ export function matchBoxes(known: readonly DetectedBox[], found: readonly Detect
   }
 }
 
-/** The candidates, best first, without those of which a side is in a better one. */
+/** The candidates, best first, without those that share a side with a better one. */
 export function distinctPairs<One extends Omit<Pair, 'iou'>>(candidates: readonly One[]): One[] {
   const [known, found] = [new Set<number>(), new Set<number>()]
   return candidates.filter((pair) => {
@@ -54,11 +54,11 @@ export interface Score {
   readonly known: number
   readonly found: number
   readonly matched: number
-  /** Null where nothing was found. */
+  /** Null if nothing was found. */
   readonly precision: number | null
-  /** Null where nothing is known. */
+  /** Null if nothing is known. */
   readonly recall: number | null
-  /** Mean IoU of the matched pairs; null where there are none. */
+  /** Mean IoU of the matched pairs; null if there are none. */
   readonly meanIou: number | null
 }
 
@@ -68,7 +68,7 @@ export interface Compared {
   readonly matching: Matching
 }
 
-/** How well the boxes of all pictures agree: for each label in alphabetical order, and in all. */
+/** Agreement between the boxes of all pictures: for each label in alphabetical order, and in total. */
 export function scoresOf(pictures: readonly Compared[]): { readonly labels: readonly Score[]; readonly total: Score } {
   const names = new Map<string, string>()
   for (const { known, found } of pictures) {
@@ -101,7 +101,7 @@ export function scoresOf(pictures: readonly Compared[]): { readonly labels: read
   }
 }
 
-/** Labels that differ only in case are the same. */
+/** Labels that differ only in case are equal. */
 function nameOf(label: string): string {
   return label.trim().toLowerCase()
 }

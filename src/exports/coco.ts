@@ -1,8 +1,8 @@
 import { type DetectedPicture, describeOrigin, labelsOf, type Origin, programOf } from './detected-picture.ts'
 
 /**
- * One file of object detection in COCO's format (cocodataset.org/#format-data). Boxes are [x, y, width, height] in pixels
- * of the upright picture. All ids begin at 1: tools take 0 for "none".
+ * One file of object detection in COCO's format (cocodataset.org/#format-data). Boxes are [x, y, width, height] in
+ * pixels of the upright picture. All ids begin at 1: tools treat 0 as "none".
  */
 export function toCoco(pictures: readonly DetectedPicture[], origin: Origin): object {
   const labels = labelsOf(pictures, origin.asked)
@@ -12,10 +12,10 @@ export function toCoco(pictures: readonly DetectedPicture[], origin: Origin): ob
       category_id: labels.indexOf(label) + 1,
       bbox: [left, top, right - left, bottom - top],
       area: (right - left) * (bottom - top),
-      // Some readers want the field, though there are boxes only.
+      // Some readers require the field, even for boxes alone.
       segmentation: [],
       iscrowd: 0,
-      // COCO has it in results, of which this file is one.
+      // COCO defines it for results, and this file contains results.
       ...(score === undefined ? {} : { score }),
     })),
   )
@@ -25,7 +25,7 @@ export function toCoco(pictures: readonly DetectedPicture[], origin: Origin): ob
       contributor: programOf(origin),
       year: origin.date.getFullYear(),
       date_created: origin.date.toISOString(),
-      // COCO does not have these two.
+      // Not defined by COCO.
       model: origin.model,
       prompt: origin.asked,
     },

@@ -1,9 +1,9 @@
 import type { TrackedBox, TrackedClip } from './tracked-clip.ts'
 
 /**
- * Tracks in the format "CVAT for video 1.1" (docs.cvat.ai, its XML annotation format). Between two boxes CVAT moves a track
- * evenly, so one that is not seen in a frame that was looked at ends there, until it is seen again. CVAT needs no `meta`;
- * Datumaro and FiftyOne read the labels and the size of the frames from it.
+ * Tracks in the format "CVAT for video 1.1" (docs.cvat.ai, its XML annotation format). CVAT interpolates a track
+ * between two boxes, so a track that is not seen in a searched frame ends there, until it is seen again. CVAT does not
+ * need `meta`; Datumaro and FiftyOne read the labels and the size of the frames from it.
  */
 export function toCvat({ boxes, frames, size }: TrackedClip): string {
   const ids = [...new Set(boxes.map(({ track }) => track))].sort((one, other) => one - other)

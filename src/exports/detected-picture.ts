@@ -1,12 +1,12 @@
-/** One picture with what was found on it. */
+/** A picture with its detections. */
 export interface DetectedPicture {
-  /** As the exported file is to name it: a path with slashes. */
+  /** Its name in the exported file: a path with slashes. */
   readonly name: string
   /** Width of the upright picture, in pixels. */
   readonly width: number
   readonly height: number
   readonly boxes: readonly DetectedBox[]
-  /** Only where points were asked for; COCO and YOLO have none. */
+  /** Only if points were requested; COCO and YOLO have none. */
   readonly points?: readonly DetectedPoint[]
 }
 
@@ -26,27 +26,27 @@ interface DetectedPoint extends Rated {
 
 interface Rated {
   readonly label: string
-  /** How likely it is to be right, from 0 to 1; absent where that is not known. */
+  /** The probability that it is right, from 0 to 1; absent if unknown. */
   readonly confidence?: number
 }
 
-/** Where labels come from. */
+/** The origin of labels. */
 export interface Origin {
-  /** Labels that become categories even where nothing was found; none: every object was asked for. */
+  /** Labels that become categories even if nothing was found; empty if every object was requested. */
   readonly asked: readonly string[]
-  /** Null where several models were asked, or it is not known. */
+  /** Null if several models were used, or the model is unknown. */
   readonly model: string | null
-  /** The version of Lookout; null where it is not known. */
+  /** The version of Lookout; null if unknown. */
   readonly version: string | null
   readonly date: Date
 }
 
-/** All labels: those that were asked for first, in their order, and behind them others in the order of appearance. */
+/** All labels: first the requested ones in their order, then others in order of appearance. */
 export function labelsOf(pictures: readonly DetectedPicture[], asked: readonly string[]): string[] {
   return [...new Set([...asked, ...pictures.flatMap(({ boxes }) => boxes.map(({ label }) => label))])]
 }
 
-/** In a sentence, for people. */
+/** As a sentence for people. */
 export function describeOrigin({ asked, model }: Origin): string {
   return `Objects found by ${model ?? 'Lookout'}: ${asked.length === 0 ? 'all' : asked.join(', ')}`
 }

@@ -1,6 +1,6 @@
 import type { DetectedPicture } from './detected-picture.ts'
 
-/** The version of LabelMe's format that the files are written in. */
+/** The version of LabelMe's format. */
 const VERSION = '5.5.0'
 
 /**
@@ -36,7 +36,7 @@ export function toLabelMe({ width, height, boxes, points = [] }: DetectedPicture
   }
 }
 
-/** The file that LabelMe looks for beside a picture. */
+/** The name of the file that LabelMe looks for next to a picture. */
 export function labelMeName(picture: string): string {
   return `${picture.replace(/\.[^./]+$/, '')}.json`
 }

@@ -1,8 +1,8 @@
 import type { TrackedClip } from './tracked-clip.ts'
 
 /**
- * Tracks as MOTChallenge's results have them (arxiv.org/abs/2003.09003, table 2): for each box `frame, id, left, top, width,
- * height, confidence, x, y, z`. Frames count from 1; -1 stands for what is not known. Labels have no place in it.
+ * Tracks in the format of MOTChallenge's results (arxiv.org/abs/2003.09003, table 2): for each box `frame, id, left,
+ * top, width, height, confidence, x, y, z`. Frames count from 1; -1 means unknown. The format has no labels.
  */
 export function toMot({ boxes }: TrackedClip): string {
   const lines = [...boxes]

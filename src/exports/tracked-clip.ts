@@ -1,11 +1,11 @@
 import type { DetectedBox } from './detected-picture.ts'
 
-/** A clip with what was followed through it. */
+/** A clip with its tracks. */
 export interface TrackedClip {
   readonly boxes: readonly TrackedBox[]
-  /** Numbers of the frames that were looked at, from 0, in order; those without boxes too. */
+  /** Numbers of the searched frames, from 0, in order; including frames without boxes. */
   readonly frames: readonly number[]
-  /** Size of the upright frames, in pixels; null where that is not known. */
+  /** Size of the upright frames, in pixels; null if unknown. */
   readonly size: { readonly width: number; readonly height: number } | null
 }
 

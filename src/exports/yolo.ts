@@ -1,32 +1,32 @@
 import { type DetectedPicture, describeOrigin, labelsOf, type Origin, programOf } from './detected-picture.ts'
 
-/** Files of a data set in YOLO's format that belong to no picture. */
+/** Files of a YOLO data set that belong to no picture. */
 export const YOLO_FILES = ['data.yaml', 'train.txt', 'classes.txt'] as const
 
 /**
- * The files of a data set in YOLO's format, as Ultralytics reads it: for each picture a text file with one line for each
- * box, `class cx cy w h` as parts of the picture's sides; `data.yaml` with the classes; and `train.txt` with the pictures.
- * LabelImg and Label Studio read the classes from `classes.txt`.
+ * The files of a data set in YOLO's format, as Ultralytics reads it: a text file per picture with one line per box,
+ * `class cx cy w h` as fractions of the picture's sides; `data.yaml` with the classes; and `train.txt` with the
+ * pictures. LabelImg and Label Studio read the classes from `classes.txt`.
  * @param pictures named by their paths within the data set.
- * @returns names of files, with their text.
+ * @returns texts by file name.
  */
 export function toYolo(pictures: readonly DetectedPicture[], origin: Origin): Map<string, string> {
   const labels = labelsOf(pictures, origin.asked)
   const classes = labels.map(toLine)
   const head = `${describeOrigin(origin)} (${programOf(origin)}, ${origin.date.toISOString().slice(0, 10)})`
-  // No other keys: CVAT takes them for lists of pictures.
+  // No other keys: CVAT interprets them as lists of pictures.
   const data = [
     `# ${toLine(head)}`,
     '# The paths are relative to this file. Both lists are the same: split them before you train.',
     'train: train.txt',
     'val: train.txt',
     classes.length === 0 ? 'names: {}' : 'names:',
-    // YAML reads strings of JSON.
+    // YAML accepts JSON strings.
     ...classes.map((name, index) => `  ${index}: ${JSON.stringify(name)}`),
   ]
   const files = new Map([
     ['data.yaml', toText(data)],
-    // Ultralytics takes the leading dot for the folder of the list.
+    // Ultralytics replaces the leading dot by the folder of the list.
     ['train.txt', toText(pictures.map(({ name }) => `./${name}`))],
     ['classes.txt', toText(classes)],
   ])
@@ -46,8 +46,8 @@ export function toYolo(pictures: readonly DetectedPicture[], origin: Origin): Ma
 }
 
 /**
- * The file where Ultralytics looks for the labels of a picture: the last folder `images` of its path becomes `labels`.
- * Without one, the labels are beside the picture.
+ * The file where Ultralytics looks for the labels of a picture: the last folder named `images` in its path becomes
+ * `labels`. Without one, the labels are next to the picture.
  */
 export function yoloName(picture: string): string {
   return `${picture.replace(/^(.*\/)?images\//s, '$1labels/').replace(/\.[^./]+$/, '')}.txt`
@@ -57,7 +57,7 @@ function toText(lines: readonly string[]): string {
   return lines.map((line) => `${line}\n`).join('')
 }
 
-/** Neither a line break nor a character that YAML does not take. */
+/** Without line breaks and characters that YAML rejects. */
 function toLine(text: string): string {
   return text.replace(/[\s\p{C}]+/gu, ' ')
 }

@@ -1,7 +1,7 @@
-/** How many tokens sound takes, in the terms of model cards. */
+/** How many tokens audio takes, in the terms of model cards. */
 export interface AudioRule {
   readonly tokensPerSecond: number
-  /** Length of an encoder's windows, in seconds. A window that has begun costs as much as a whole one. */
+  /** Length of an encoder's windows, in seconds. A partial window costs as much as a whole one. */
   readonly windowSeconds?: number
 }
 
@@ -9,22 +9,22 @@ export interface AudioRule {
 const WHISPER_SECONDS = 30
 const WHISPER_RATE = 100
 
-/** A number in the header of an encoder, by its name behind `clip.audio.`; undefined where there is none. */
+/** A number in an encoder's header, by its name after `clip.audio.`; undefined if absent. */
 export type AudioNumberOf = (key: string) => number | undefined
 
 /**
- * By the projector type of the audio encoder (`clip.audio.projector_type`, or `clip.projector_type` of a file without an
- * image encoder). Rates follow `clip_n_output_tokens` in llama.cpp's `tools/mtmd/clip.cpp`. Null for an encoder that is not
- * known here, or whose file lacks a number.
+ * By the projector type of the audio encoder (`clip.audio.projector_type`, or `clip.projector_type` of a file without
+ * an image encoder). Rates follow `clip_n_output_tokens` in llama.cpp's `tools/mtmd/clip.cpp`. Null for an unknown
+ * encoder, or one whose file lacks a number.
  */
 export function audioRule(projector: string, number: AudioNumberOf): AudioRule | null {
-  /** How many outputs of the encoder become one token. */
+  /** Number of encoder outputs per token. */
   const stack = number('projector.stack_factor')
   switch (projector) {
     // Chunks of 100 spectra with 13 tokens each.
     case 'qwen3a':
       return { tokensPerSecond: 13, windowSeconds: 1 }
-    // One convolution and one pooling, each of which halves.
+    // A convolution and a pooling, each with stride 2.
     case 'qwen2a':
     case 'qwen2.5o':
     case 'musicflamingo':
@@ -32,28 +32,28 @@ export function audioRule(projector: string, number: AudioNumberOf): AudioRule |
     // The same, then stacked.
     case 'voxtral':
       return stack === undefined ? null : { tokensPerSecond: WHISPER_RATE / 4 / stack, windowSeconds: WHISPER_SECONDS }
-    // One convolution that halves, then stacked.
+    // A convolution with stride 2, then stacked.
     case 'ultravox':
     case 'meralion':
       return stack === undefined ? null : { tokensPerSecond: WHISPER_RATE / 2 / stack, windowSeconds: WHISPER_SECONDS }
-    // The same, with a token at either end of a window.
+    // The same, with a token at each end of a window.
     case 'glma': {
       if (stack === undefined) return null
       const tokens = Math.floor((WHISPER_RATE * WHISPER_SECONDS) / 2 / stack) + 2
       return { tokensPerSecond: tokens / WHISPER_SECONDS, windowSeconds: WHISPER_SECONDS }
     }
-    // Two convolutions that halve; no windows.
+    // Two convolutions with stride 2; no windows.
     case 'gemma4a':
       return { tokensPerSecond: WHISPER_RATE / 4 }
     // Frames of 640 samples, without an encoder.
     case 'gemma4ua':
       return { tokensPerSecond: 25 }
-    // Three convolutions that halve; no windows.
+    // Three convolutions with stride 2; no windows.
     case 'lfm2a':
     case 'parakeet':
     case 'dots3note_a':
       return { tokensPerSecond: WHISPER_RATE / 8 }
-    // Pairs of spectra, in windows of some of them, each of which becomes fewer tokens.
+    // Pairs of spectra, in windows of a fixed number of pairs, each of which becomes fewer tokens.
     case 'granite_speech': {
       const pairs = number('projector.window_size')
       const share = number('projector.downsample_rate')
@@ -65,15 +65,15 @@ export function audioRule(projector: string, number: AudioNumberOf): AudioRule |
   }
 }
 
-/** Outputs of an encoder of Whisper's kind for one window of sound. */
+/** Outputs of a Whisper-like encoder per window of audio. */
 const WINDOW_OUTPUTS = 1500
 
 /**
- * Whether libmtmd 0.4.0 makes as many tokens of a window of sound as it expects; otherwise it ends the process. It rounds the
+ * Whether libmtmd 0.4.0 makes as many tokens from a window of audio as it expects; otherwise it aborts. It rounds the
  * stacked outputs up with a mask that is right for powers of two, and the expected number down (`build_stack` and
  * `clip_n_output_tokens` in llama.cpp's `tools/mtmd/clip.cpp`).
- * @param stack how many outputs of the encoder become one token.
- * @param width numbers in one output.
+ * @param stack number of encoder outputs per token.
+ * @param width floats per output.
  */
 export function stacksEvenly(stack: number, width: number): boolean {
   if (stack <= 1) return true

@@ -8,7 +8,7 @@ const temperature = z.number().min(0.05).max(20)
 export const decisionSchema = z.strictObject({
   /** `names`: the model answers with the option itself. `letters`: options are listed, and it answers with a letter. */
   labels: z.enum(['names', 'letters']),
-  /** Whether a question ends with how to answer it. Without that, it is all that the model is asked. */
+  /** Whether a question ends with instructions for answering it. Otherwise the model is given only the question. */
   instructed: z.boolean(),
   /** Replies that mean yes and no; their probabilities are added. */
   yes: replies,
@@ -19,8 +19,8 @@ export const decisionSchema = z.strictObject({
    */
   replies: z.array(replyForm).min(1).max(8),
   /**
-   * How the model is asked what is at a place on the grid of 0..1000. Left out: it is asked whether an answer of its own that
-   * names the place is right.
+   * How the model is asked what is at a place on the 0..1000 grid. If absent, it is asked whether an answer of its own
+   * that names the place is right.
    */
   places: z
     .strictObject({
@@ -28,17 +28,17 @@ export const decisionSchema = z.strictObject({
       box: z.string(),
       /** With `{x}` and `{y}`. */
       point: z.string(),
-      /** Its answers. Left out: `replies` of decisions. */
+      /** Its answers. If absent, `replies` of decisions. */
       replies: z.array(replyForm).min(1).max(8).optional(),
-      /** Names that the model never answers with alone, and its answers that mean any thing of that kind. */
+      /** Names with which the model never answers alone, and its answers that mean any thing of that kind. */
       kinds: z
         .array(z.strictObject({ names: z.array(z.string().min(1)).min(1), replies: z.array(replyForm).min(1).max(64) }))
         .default([]),
-      /** Whether what follows these answers does not matter, so that they are shorter. */
+      /** Whether text after these answers does not matter, so that the replies are shorter. */
       goesOn: z.boolean().default(false),
     })
     .optional(),
-  /** Log-probabilities are divided by these before they become probabilities: above 1 the model claims less. */
+  /** Divides log-probabilities before they become probabilities: above 1, the model is less certain. */
   temperature: z
     .strictObject({
       predicate: temperature.default(1),
@@ -50,8 +50,8 @@ export const decisionSchema = z.strictObject({
 export type DecisionForms = Omit<z.infer<typeof decisionSchema>, 'temperature'>
 
 /**
- * For models that follow instructions. A letter is one token, so options of any length are as likely before the model
- * has seen the question.
+ * For models that follow instructions. A letter is one token, so the length of an option does not influence its
+ * probability.
  */
 export const DECIDES_BY_LETTERS: DecisionForms = {
   labels: 'letters',

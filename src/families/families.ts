@@ -42,7 +42,7 @@ import { glmOcr } from './readers/glm-ocr.ts'
 import { lightOnOcr, lightOnOcrBbox } from './readers/lighton-ocr.ts'
 import { cogVlm, glmEdge, janusPro, nemotronVl, rekaEdge } from './square-images.ts'
 
-/** Every family by the name that model cards know it by. */
+/** Every family, by its name in model cards. */
 export const FAMILIES = {
   lookout,
   'qwen3.5': qwen35,

@@ -7,11 +7,11 @@ import type { TranscriptionForm } from './transcription.ts'
 import type { VideoLayout } from './video-layout.ts'
 
 /**
- * What is true of all models of a family, of any size and training. A model card names its family, or the model's files
- * reveal it. The family supplies what the card leaves out.
+ * Facts about all models of a family, of any size and training. A model card names its family, or the model's files
+ * identify it. The family supplies what the card omits.
  */
 export interface Family {
-  /** What its makers call it. */
+  /** Its makers' name for it. */
   readonly title: string
   /**
    * Values of `clip.projector_type` (or `clip.vision.projector_type`) in the GGUF file of the image encoder that belong to
@@ -23,47 +23,47 @@ export interface Family {
    * these. Empty: any architecture.
    */
   readonly architectures: readonly string[]
-  /** A key in the header of its language models that no other family's have. Left out where there is none. */
+  /** A key that only this family's language models have in their headers. Absent if there is none. */
   readonly key?: string
-  /** Tells its models from those of another family whose files have the same marks. */
+  /** Distinguishes its models from those of another family whose files have the same marks. */
   is?(model: ModelTraits): boolean
-  /** Layers of the smallest language model that comes with an encoder, where smaller ones are for text alone. */
+  /** Layers of the smallest language model with an encoder, if smaller ones are text-only. */
   readonly fewestLayers?: number
-  /** Null where it is not known how images are sized; the card must then give their limits. */
+  /** Null if the sizes of its images are unknown; the card must then give their limits. */
   readonly image: ImageRule | null
-  /** Null where it is not known how the family is shown video. */
+  /** Null if it is unknown how the family is shown video. */
   readonly video: VideoRule | null
-  /** How it writes where things are (`grounding/dialects/`). Null: it does not, or in a way that is not read here. */
+  /** How it writes places (`grounding/dialects/`). Null if it does not, or in an unsupported notation. */
   readonly dialect: DialectName | null
-  /** How it writes tool calls (`conversation/tools/`). Null: not at all, or it differs between its models. */
+  /** How it writes tool calls (`conversation/tools/`). Null if it does not, or if its models differ. */
   readonly toolSyntax: ToolSyntaxName | null
-  /** Control tokens that its tool calls consist of. Left out: none, its marks are printed like any text. */
+  /** Control tokens in its tool calls. If absent, their marks are ordinary text. */
   readonly printedTokens?: readonly string[]
-  /** Null for a family without models that think first. */
+  /** Null for a family without reasoning models. */
   readonly thought: ThoughtMarks | null
-  /** How its models read pages; left out for models that follow instructions (`READS_IN_WORDS`). */
+  /** How its models read pages; absent for models that follow instructions (`READS_IN_WORDS`). */
   readonly reading?: PageReading
-  /** How its models decide; left out for models that follow instructions (`DECIDES_BY_LETTERS`). */
+  /** How its models decide; absent for models that follow instructions (`DECIDES_BY_LETTERS`). */
   readonly decision?: DecisionForms
-  /** How its models are asked to write down speech; left out for models that follow instructions (`TRANSCRIBES`). */
+  /** How its models are asked to transcribe speech; absent for models that follow instructions (`TRANSCRIBES`). */
   readonly transcription?: TranscriptionForm
-  /** How it is asked for English; null for one that only transcribes. By default as `TRANSLATES` says. */
+  /** How it is asked to translate speech into English; null for one that only transcribes. `TRANSLATES` by default. */
   readonly translation?: TranscriptionForm | null
-  /** All its models can think, though their chat templates neither open a thought nor have a switch for it. */
+  /** All its models can think, although their chat templates neither begin a thought nor have a switch for it. */
   readonly reasonsWithoutTemplateSwitch?: true
-  /** What an operator should know before trusting what is said here, as a sentence without its end. */
+  /** What an operator should know before relying on these facts, as a sentence without a full stop. */
   readonly warning?: string
 }
 
-/** What tells models apart whose files have the same marks. */
+/** Distinguishes models whose files have the same marks. */
 export interface ModelTraits {
-  /** What the files call the model, its base model included; empty where they do not say. */
+  /** The model's name in its files, including that of its base model; empty if absent. */
   readonly name: string
-  /** Numbers in one embedding of the language model; null where its file does not say. */
+  /** Dimensions of the language model's embeddings; null if its file does not say. */
   readonly width: number | null
 }
 
-/** What a family has where it says nothing else: no more is known of it than its name and files. */
+/** Defaults of a family of which only the name and the files are known. */
 export const PLAIN = {
   architectures: [],
   image: null,
@@ -74,43 +74,44 @@ export const PLAIN = {
 } as const satisfies Partial<Family>
 
 /**
- * To which size images are stretched: sides are multiples of the side of a token's square, `patchSize * mergeSize` pixels.
- * The file of the encoder may say otherwise in each number.
+ * The size to which images are scaled: sides are multiples of the side of a token's square, `patchSize * mergeSize`
+ * pixels. The encoder's file may override each number.
  */
 export interface ImageRule {
   /** Side in pixels of one patch of the vision transformer. */
   readonly patchSize: number
   /** Side in patches of the square that is merged into one token. */
   readonly mergeSize: number
-  /** Tokens of one image, at least and at most. Left out where each model has its own: its file says, or the card must. */
+  /** Minimum and maximum tokens of an image. Absent if each model has its own, from its file or from the card. */
   readonly minTokens?: number
   readonly maxTokens?: number
-  /** The same for an image that the client wants no particular detail of. */
+  /** The same for an image without a requested level of detail. */
   readonly auto?: { readonly minTokens: number; readonly maxTokens: number }
-  /** The encoder takes squares of `maxTokens` tokens only. */
+  /** The encoder only takes squares of `maxTokens` tokens. */
   readonly square?: true
-  /** Tokens along each side of a square, where the encoder makes as many of every size. */
+  /** Tokens along each side of a square, for an encoder that makes the same number for every size. */
   readonly along?: number
-  /** The file's numbers are not read: libmtmd has its own. */
+  /** The file's numbers are ignored: libmtmd has its own. */
   readonly fixed?: true
   /**
-   * `most`: no image is enlarged, nor is a side longer than `clip.vision.image_size`, which then decides on the most tokens.
-   * `always`: the longer side of every image has that length (`clip.vision.preproc_image_size`, if the file has it).
+   * `most`: no image is enlarged, and no side is longer than `clip.vision.image_size`, which then determines the
+   * maximum tokens. `always`: the longer side of every image has that length (`clip.vision.preproc_image_size`, if the
+   * file has it).
    */
   readonly longestEdge?: 'most' | 'always'
-  /** A token ends every row but the last, beside those of the squares. */
+  /** A token ends every row but the last, in addition to those of the squares. */
   readonly rowEnds?: true
-  /** Images are cut into tiles. The tokens of an image then follow from them, except the least. */
+  /** Images are cut into tiles, which determine the tokens of an image except for the minimum. */
   readonly tiles?: TileRule
 }
 
-/** Limits that are left out are for the card to give. */
+/** The card must give absent limits. */
 export interface VideoRule {
   readonly layout: VideoLayout
-  /** Tokens of one grid, at least and at most. */
+  /** Minimum and maximum tokens of one grid. */
   readonly minTokens?: number
   readonly maxTokens?: number
-  /** Frames shown to the model per second of video, and of a whole video at most. */
+  /** Frames shown to the model per second of video, and the maximum for a whole video. */
   readonly framesPerSecond?: number
   readonly maxFrames?: number
 }
@@ -118,16 +119,16 @@ export interface VideoRule {
 /** How models read a page. */
 export type PageReading =
   | {
-      /** What stands behind the picture. It may hold control tokens. */
+      /** The text after the picture. It may contain control tokens. */
       readonly prompt: string
       readonly notation: PageNotationName
-      /** What stands before all else, in the system turn. */
+      /** The instruction in the system turn, before everything else. */
       readonly instruction?: string
     }
   | {
-      /** The label by which the model finds texts. */
+      /** The label with which the model finds texts. */
       readonly finds: string
-      /** Asks what a text says that is at a place: `{left}`, `{top}`, `{right}` and `{bottom}` from 0 to 1000. */
+      /** Asks for the text at a place: `{left}`, `{top}`, `{right}` and `{bottom}` from 0 to 1000. */
       readonly question: string
     }
 
@@ -146,9 +147,9 @@ export interface ThoughtMarks {
   readonly end: string
   /** The mark with the white space around it that precedes a reply, e.g. `\n</think>\n\n`. */
   readonly closing: string
-  /** Whether the model first tells itself what exemplars show, even when the client asks for no thinking. */
+  /** Whether the model first describes to itself what exemplars show, even when the client asks for no thinking. */
   readonly exemplars?: boolean
 }
 
-/** How most models mark thoughts. A reply of any model that begins with this mark begins with a thought. */
+/** The marks of most models. A reply of any model that begins with this mark begins with a thought. */
 export const USUAL_THOUGHT: ThoughtMarks = { begin: '<think>', end: '</think>', closing: '</think>\n\n' }

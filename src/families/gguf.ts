@@ -12,13 +12,13 @@ export interface ModelMetadata {
   readonly encoder: GgufMetadata | null
 }
 
-/** What decides on the family. Null where the files do not say. */
+/** The properties that identify a family. Null for properties that the files lack. */
 export interface FamilyMarks {
   /** `general.architecture` of the language model. */
   readonly architecture: string | null
   /** The projector type of the image encoder; without one, that of the audio encoder. */
   readonly projector: string | null
-  /** The family whose own key the language model has. */
+  /** The family whose unique key the language model's header has. */
   readonly family?: FamilyName | undefined
   /** For families whose files have the same marks. */
   readonly traits?: ModelTraits
@@ -51,7 +51,7 @@ function traitsOf({ language, encoder }: ModelMetadata): ModelTraits {
   }
 }
 
-/** What the encoders of a model's files take. */
+/** The media that the encoders of a model's files take. */
 export function encoders(encoder: GgufMetadata | null): { readonly image: boolean; readonly audio: boolean } {
   return {
     image: encoder?.get('clip.has_vision_encoder') === true,
@@ -59,7 +59,7 @@ export function encoders(encoder: GgufMetadata | null): { readonly image: boolea
   }
 }
 
-/** How many tokens sound takes; null for an audio encoder that is not known here. */
+/** How many tokens audio takes; null for an unknown audio encoder. */
 export function audioLimits(encoder: GgufMetadata): AudioRule | null {
   const type = audioProjector(encoder)
   if (type === null) return null
@@ -77,7 +77,7 @@ export function audioProjector(encoder: GgufMetadata): string | null {
 /** Audio projectors that stack outputs of their encoder (`audio_has_stack_frames` in libmtmd). */
 const STACKING: ReadonlySet<string | null> = new Set(['ultravox', 'voxtral', 'meralion'])
 
-/** Why the library cannot compute an audio encoder; null where nothing speaks against it. */
+/** Why the library cannot run an audio encoder; null if there is no known reason. */
 export function soundProblem(encoder: GgufMetadata | null): string | null {
   if (encoder === null || !STACKING.has(audioProjector(encoder))) return null
   const stack = encoder.get('clip.audio.projector.stack_factor')
@@ -86,12 +86,12 @@ export function soundProblem(encoder: GgufMetadata | null): string | null {
   return `libmtmd miscounts the tokens of sound when it stacks ${stack} outputs of ${width} numbers`
 }
 
-/** Projectors whose `projection_dim` is not the width of what they give to the language model, but that of their encoder. */
+/** Projectors whose `projection_dim` is the width of their encoder, not that of their output for the language model. */
 const OTHER_WIDTHS: ReadonlySet<string> = new Set(['mlp', 'mlp_norm', 'ldp', 'ldpv2', 'resampler', 'adapter'])
 
 /**
- * Why an encoder cannot belong to a language model: it is none, or the vectors that it makes have another length. Null when
- * nothing speaks against it.
+ * Why an encoder cannot belong to a language model: it is not an encoder, or its vectors have another length. Null if
+ * there is no known reason.
  */
 export function mismatch({ language, encoder }: ModelMetadata): string | null {
   const kind = text(encoder?.get('general.architecture')) ?? 'clip'
@@ -113,9 +113,9 @@ export function mismatch({ language, encoder }: ModelMetadata): string | null {
 }
 
 /**
- * The one family that the marks fit; null when none does. A model that has an image encoder is known by that, since
- * language models are shared between families, and its notation for coordinates is never guessed. Of families whose files
- * have the same marks, one that knows its models by more comes first.
+ * The only family that matches the marks; null if there is none. A model with an image encoder is identified by it,
+ * because families share language models; its notation for coordinates is never guessed. Among families with the same
+ * marks, one with a more specific test takes precedence.
  */
 export function familyOf({ architecture, projector, family, traits = UNNAMED }: FamilyMarks): FamilyName | null {
   if (family !== undefined) return family

@@ -1,7 +1,7 @@
 import { type Family, PLAIN } from './family.ts'
 import { asksWith, QWEN3_ASR } from './transcription.ts'
 
-// Families that hear and do not see. What sound costs depends on the encoder: `audio-encoders.ts`.
+// Families that take audio but no images. The cost of audio depends on the encoder: `audio-encoders.ts`.
 
 export const qwen2Audio: Family = { ...PLAIN, title: 'Qwen2-Audio', projectors: ['qwen2a'] }
 export const qwen3Asr: Family = {

@@ -2,18 +2,21 @@ import type { FamilyName } from './families.ts'
 import { architectureOf } from './processors/architectures.ts'
 import type { ImageProcessing, ProcessorFiles } from './processors/image-processing.ts'
 
-/** What a Hugging Face folder says of a model's family and of the media that it takes. */
+/** A model's family and media, as its Hugging Face folder describes them. */
 export interface HubModel {
-  /** What llama.cpp calls the architecture of its language model, where that has another name. */
+  /** llama.cpp's name of the language model's architecture, if it differs. */
   readonly architecture: string
   readonly family: FamilyName | null
   /** Null for a model whose images are not served. */
   readonly images: ImageProcessing | null
-  /** Why not, where the model has an encoder for images or sound; null for a language model, and where they are served. */
+  /**
+   * Why images or audio are not served, if the model has an encoder for them; null for a language model, and if they
+   * are served.
+   */
   readonly unserved: string | null
 }
 
-/** Language models with another name than in llama.cpp, by their `model_type`. */
+/** Language models that llama.cpp names differently, by their `model_type`. */
 const TEXT_NAMES: Readonly<Record<string, string>> = {
   gemma3_text: 'gemma3',
   qwen2_moe: 'qwen2moe',
@@ -24,12 +27,15 @@ const TEXT_NAMES: Readonly<Record<string, string>> = {
 const VISION_KEYS = ['vision_config', 'visual', 'vision_tower', 'mm_vision_tower', 'thinker_config']
 const AUDIO_KEYS = ['audio_config', 'audio_encoder_config', 'speech_config']
 
-/** What to write into the card of a model whose images are not served. */
+/** Advice for the card of a model whose images are not served. */
 const ADVICE =
   'Write "modalities": ["text"] into the card, or let the servers place images themselves, with "type": "openai" and ' +
   '"image" limits (docs/cluster.md)'
 
-/** Whether the context that config.json names is the one that its factor has extended. @param type its `model_type`. */
+/**
+ * Whether the context in config.json has already been extended by its factor.
+ * @param type its `model_type`.
+ */
 export function isContextExtended(type: string): boolean {
   return type.startsWith('gemma3')
 }

@@ -3,35 +3,35 @@ import type { ImageRule } from './family.ts'
 import type { GgufMetadata } from './gguf.ts'
 import { type TileRule, type Tiles, tilesSchema } from './tiles.ts'
 
-/** Limits of prepared images, as model cards have them. */
+/** Limits of prepared images, as in model cards. */
 export const imageFields = {
   /** Side in pixels of the square that one token covers; sides of prepared pictures are multiples of it. */
   pixelsPerToken: z.int().positive(),
   minTokens: z.int().positive(),
   maxTokens: z.int().positive(),
-  /** Tokens of an image that the client wants no particular detail of; by default the limits above. */
+  /** Tokens of an image without a requested level of detail; by default the limits above. */
   auto: z.strictObject({ minTokens: z.int().positive(), maxTokens: z.int().positive() }).optional(),
   /** Every image becomes a square of `maxTokens` tokens. */
   square: z.boolean().optional(),
-  /** No image is enlarged, except to its least tokens, and a longer side is shrunk to this number of pixels. */
+  /** No image is enlarged, except up to the minimum tokens, and a longer side is reduced to this number of pixels. */
   longestEdge: z.int().positive().optional(),
-  /** Every image is scaled to `longestEdge`: the token limits change nothing. */
+  /** Every image is scaled to `longestEdge`: the token limits have no effect. */
   enlarges: z.literal(true).optional(),
-  /** A token ends every row but the last. It counts neither as one of `minTokens` nor of `maxTokens`. */
+  /** A token ends every row but the last. It counts towards neither `minTokens` nor `maxTokens`. */
   rowEnds: z.boolean().optional(),
-  /** Every image is enlarged or shrunk to as many of `maxTokens` tokens as its aspect ratio has room for. */
+  /** Every image is scaled to as many of `maxTokens` tokens as its aspect ratio allows. */
   fills: z.boolean().optional(),
-  /** Images are cut into tiles. `maxTokens` limits how many, and tokens between tiles do not count. */
+  /** Images are cut into tiles. `maxTokens` limits their number, and tokens between tiles do not count. */
   tiles: tilesSchema.optional(),
 }
 type ImageFields = z.infer<z.ZodObject<typeof imageFields>>
-/** Those that a family or a file knows. */
+/** The limits that a family or a file determines. */
 export type FamilyImageLimits = Pick<ImageFields, 'pixelsPerToken'> & Partial<ImageFields>
 
-/** A number in the header of an encoder, by its name behind `clip.vision.`; undefined where there is none. */
+/** A number in an encoder's header, by its name after `clip.vision.`; undefined if absent. */
 type NumberOf = (key: string) => number | undefined
 
-/** The family's rule with the numbers that the encoder's file has of its own. */
+/** The family's rule, with the numbers from the encoder's file. */
 export function imageLimits(rule: ImageRule, encoder: GgufMetadata | null): FamilyImageLimits {
   const number: NumberOf = (key) => positive(encoder?.get(`clip.vision.${key}`))
   const pixelsPerToken = rule.fixed
@@ -72,7 +72,7 @@ function mergeOf(rule: ImageRule, number: NumberOf): number {
   return number('spatial_merge_size') ?? number('projector.scale_factor') ?? rule.mergeSize
 }
 
-/** @param side of the square in pixels, where the file says. */
+/** @param side of the square in pixels, if the file says. */
 function squareLimits(rule: ImageRule, side: number | undefined, pixelsPerToken: number): FamilyImageLimits {
   const { along, minTokens, maxTokens } = rule
   if (along !== undefined) {
@@ -88,7 +88,7 @@ function squareLimits(rule: ImageRule, side: number | undefined, pixelsPerToken:
   }
 }
 
-/** Null for a file that lists no grids, whose images are squares. */
+/** Null for a file without a list of grids, whose images are squares. */
 function tiledLimits(
   rule: TileRule,
   { minTokens }: ImageRule,
@@ -98,7 +98,7 @@ function tiledLimits(
   const number: NumberOf = (key) => positive(encoder?.get(`clip.vision.${key}`))
   const given = 'side' in rule ? rule.side : undefined
   const side = given ?? number('image_size')
-  // Not a guess: without the file, the card has to say.
+  // Not guessed: if the file does not say, the card must.
   if (side === undefined)
     return rule.grid === 'listed' && rule.along === undefined && !rule.always ? null : { pixelsPerToken }
   const tile = { side, tokens: squareOf(side, pixelsPerToken) }
@@ -158,22 +158,25 @@ function limitsOf(pixelsPerToken: number, tiles: Tiles, minTokens: number, most:
   return { pixelsPerToken, minTokens, maxTokens: isOne ? tiles.tokens : cut, tiles }
 }
 
-/** Every grid of up to `along` tiles on a side, but for a single one. */
+/** Every grid of up to `along` tiles on a side, except for a single tile. */
 function gridsUpTo(along: number | undefined): [number, number][] | null {
   if (along === undefined) return null
   const sides = Array.from({ length: along }, (_, i) => i + 1)
   return sides.flatMap((columns) => sides.map((rows): [number, number] => [columns, rows])).slice(1)
 }
 
-/** Tokens of a slice that a resampler makes, however large the slice is; null for an encoder without one. */
+/** Tokens that a resampler makes from a slice of any size; null for an encoder without one. */
 function sliceQueries(encoder: GgufMetadata | null): number | null {
   if (encoder?.get('clip.projector_type') !== 'resampler') return null
   const queries = positive(encoder.get('clip.minicpmv_query_num'))
-  // As libmtmd has it for files that do not say.
+  // libmtmd's defaults for files that do not say.
   return queries ?? ((positive(encoder.get('clip.minicpmv_version')) ?? 2) < 3 ? 96 : 64)
 }
 
-/** Grids whose sizes in pixels the file lists: width, height, width, height, ... Null where there are none, or not of whole tiles. */
+/**
+ * Grids whose sizes in pixels the file lists: width, height, width, height, ... Null if there are none, or if they do
+ * not consist of whole tiles.
+ */
 function listedGrids(encoder: GgufMetadata | null, side: number): [number, number][] | null {
   const list = encoder?.get('clip.vision.image_grid_pinpoints')
   if (typeof list !== 'object' || list === null || !(Symbol.iterator in list)) return null

@@ -1,6 +1,9 @@
 import { wordList } from './word-list.ts'
 
-/** The release of llama.cpp whose names stand here. A test compares it with the one that set-up fetches, and the names with its source. */
+/**
+ * The release of llama.cpp that these names are from. A test compares it with the one that set-up fetches, and the
+ * names with its source.
+ */
 export const LLAMA_CPP_NAMES = '0.4.0'
 
 /** `PROJECTOR_TYPE_NAMES` in `tools/mtmd/clip-impl.h`. */
@@ -33,7 +36,7 @@ const NO_GRAPH = 'has no implementation in llama.cpp'
 const OTHER_RATE = 'takes sound at 24 kHz, and sound is prepared at 16 kHz'
 const SPEAKS = 'serves to make speech, which is not supported'
 
-/** Projectors that llama.cpp names and that are not used here, and why. */
+/** Projectors of llama.cpp that are not used here, and why. */
 export const UNUSED_PROJECTORS: Readonly<Record<string, string>> = {
   deepseek4v: 'makes images whose tokens depend on where they stand in the prompt, which is not supported',
   gemma3na: NO_GRAPH,
@@ -49,12 +52,12 @@ const DIFFUSES = 'writes by diffusion, which is not supported'
 const DRAFTS = 'only drafts what another model writes'
 const SOUNDS = 'makes sound, and no text'
 
-/** Architectures whose models make embeddings or rate documents, and write no text. */
+/** Architectures whose models make embeddings or rate documents, and generate no text. */
 export const EMBEDDING_ARCHITECTURES = wordList(`
   bert modern-bert nomic-bert nomic-bert-moe neo-bert jina-bert-v2 jina-bert-v3 eurobert gemma-embedding llama-embed
 `)
 
-/** Architectures that llama.cpp names and that are not served here, and why. */
+/** Architectures of llama.cpp that are not served here, and why. */
 export const UNUSED_ARCHITECTURES: Readonly<Record<string, string>> = {
   clip: 'is an encoder of images or sound',
   t5encoder: ENCODES,
@@ -71,17 +74,17 @@ export const UNUSED_ARCHITECTURES: Readonly<Record<string, string>> = {
   pockettts: SOUNDS,
 }
 
-/** Why a projector cannot be used, as the end of a sentence; null where nothing speaks against it. */
+/** Why a projector cannot be used, as the end of a sentence; null if there is no known reason. */
 export function projectorProblem(projector: string): string | null {
   return UNUSED_PROJECTORS[projector] ?? (PROJECTORS.includes(projector) ? null : unknown())
 }
 
-/** Why a model of this architecture cannot be served, as the end of a sentence; null where nothing speaks against it. */
+/** Why a model of this architecture cannot be served, as the end of a sentence; null if there is no known reason. */
 export function architectureProblem(architecture: string): string | null {
   return UNUSED_ARCHITECTURES[architecture] ?? null
 }
 
-/** Why a model of this architecture is likely not to load, as the end of a sentence; null where llama.cpp knows it. */
+/** Why a model of this architecture will probably not load, as the end of a sentence; null if llama.cpp knows it. */
 export function architectureDoubt(architecture: string): string | null {
   return ARCHITECTURES.includes(architecture) ? null : unknown()
 }

@@ -1,8 +1,8 @@
 import { type Family, PLAIN } from './family.ts'
 
-// Families whose images become one square, and of which no notation for places is known here.
+// Families whose images become one square, and without a known notation for places.
 
-/** A token stands at either end of an image. Its language model is GLM's. */
+/** There is a token at each end of an image. Its language model is GLM. */
 export const glmEdge: Family = {
   ...PLAIN,
   title: 'GLM-Edge-V',
@@ -10,7 +10,7 @@ export const glmEdge: Family = {
   image: { patchSize: 14, mergeSize: 2, minTokens: 576, maxTokens: 576, square: true },
 }
 
-/** A token stands at either end of an image. */
+/** There is a token at each end of an image. */
 export const cogVlm: Family = {
   ...PLAIN,
   title: 'CogVLM 2',
@@ -18,7 +18,7 @@ export const cogVlm: Family = {
   image: { patchSize: 14, mergeSize: 1, minTokens: 1225, maxTokens: 1225, square: true },
 }
 
-/** It sees; the images that the original makes are not made here. */
+/** Only image input: the images that the original generates are not supported. */
 export const janusPro: Family = {
   ...PLAIN,
   title: 'Janus-Pro',
@@ -26,7 +26,7 @@ export const janusPro: Family = {
   image: { patchSize: 16, mergeSize: 1, minTokens: 576, maxTokens: 576, square: true },
 }
 
-/** Its own processor cuts images into tiles, and libmtmd shows one square. */
+/** Its own processor cuts images into tiles; libmtmd shows one square. */
 export const nemotronVl: Family = {
   ...PLAIN,
   title: 'Nemotron Nano V2 VL',
@@ -34,7 +34,7 @@ export const nemotronVl: Family = {
   image: { patchSize: 16, mergeSize: 2, minTokens: 256, maxTokens: 256, square: true },
 }
 
-/** A convolutional encoder that is pooled to 8 x 8 tokens. Its own processor cuts images into tiles. */
+/** A convolutional encoder, pooled to 8 x 8 tokens. Its own processor cuts images into tiles. */
 export const rekaEdge: Family = {
   ...PLAIN,
   title: 'Reka Edge',

@@ -1,6 +1,6 @@
 /**
- * How a family can write tool calls, by name, with the marks of a call that some vocabularies have as control tokens: the
- * engine must be told to print those. `conversation/tools/` knows how each of them is written and read.
+ * The families' syntaxes for tool calls, by name, with the marks that some vocabularies have as control tokens: the
+ * engine must be told to print those. `conversation/tools/` writes and parses each of them.
  */
 export const TOOL_MARKS = {
   hermes: ['<tool_call>', '</tool_call>'],

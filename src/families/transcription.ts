@@ -1,18 +1,18 @@
-/** What a client says of a recording. */
+/** A client's hints about a recording. */
 export interface SpeechHints {
   /** In English, e.g. `German`. */
   readonly language: string | null
-  /** Text before it, or names in it. */
+  /** Preceding text, or names in the recording. */
   readonly context: string | null
 }
 
-/** How a model is asked to write down speech: what it is shown beside the sound. */
+/** How a model is asked to transcribe speech: the text around the audio. */
 export interface TranscriptionForm {
-  /** Before the turn with the sound; none if empty. */
+  /** The system turn; none if empty. */
   system?(hints: SpeechHints): string
-  /** After the sound; none if empty. */
+  /** The text after the audio; none if empty. */
   text?(hints: SpeechHints): string
-  /** A mark that the model writes before what was said. */
+  /** A mark that the model writes before the transcript. */
   readonly mark?: string
 }
 
@@ -28,8 +28,8 @@ const instructs = (task: string): TranscriptionForm => ({
 export const TRANSCRIBES = instructs('Transcribe the speech in this recording word for word, and write nothing else.')
 export const TRANSLATES = instructs('Translate the speech in this recording into English, and write nothing else.')
 
-/** Writes `language English<asr_text>` before what was said. */
+/** Writes `language English<asr_text>` before the transcript. */
 export const QWEN3_ASR: TranscriptionForm = { system: ({ context }) => context ?? '', mark: '<asr_text>' }
 
-/** The form for models that were trained with one text after the sound. */
+/** The form for models that were trained with a fixed text after the audio. */
 export const asksWith = (text: string): TranscriptionForm => ({ text: () => text })

@@ -1,6 +1,6 @@
 /**
- * Weights, by architecture, beside which llama.cpp 0.4.0 computes no adapter. It marks their products as precise, and ends the
- * process where what an adapter adds comes after the product (`ggml_mul_mat_set_prec` in llama-graph.cpp).
+ * Weights, by architecture, for which llama.cpp 0.4.0 supports no adapter. It marks their products as precise, and
+ * aborts if an adapter's contribution follows the product (`ggml_mul_mat_set_prec` in llama-graph.cpp).
  */
 export const WITHOUT_ADAPTERS: ReadonlyMap<string, RegExp> = new Map([
   ['glm4', /\.(attn_output|ffn_down)\.weight$/],
@@ -11,13 +11,13 @@ export const WITHOUT_ADAPTERS: ReadonlyMap<string, RegExp> = new Map([
 
 /** Latent attention, and the output. */
 const LATENT = /(^output|\.(attn_(q|q_a|q_b|kv_a_mqa|kv_b|k_b|v_b)|indexer\.\w+))\.weight$/
-/** The same in layers beside those of linear attention. */
+/** The same in layers that alternate with linear attention. */
 const LINEAR =
   /(^output|\.(attn_(q|k|v|q_a|q_b|kv_a_mqa|kv_b|k_b|v_b|gate|output)|ssm_(beta|f_a|f_b|g|g_a|g_b)|nextn\.eh_proj))\.weight$/
 
 /**
- * Weights, by architecture, that llama.cpp 0.4.0 multiplies without asking whether an adapter changes them (`ggml_mul_mat` in place
- * of `build_lora_mm` in its src/models): it would leave out the change without a word.
+ * Weights, by architecture, that llama.cpp 0.4.0 multiplies without regard to adapters (`ggml_mul_mat` in place of
+ * `build_lora_mm` in its src/models): it would silently ignore them.
  */
 export const IGNORING_ADAPTERS: ReadonlyMap<string, RegExp> = new Map([
   ['deepseek2', LATENT],
@@ -39,6 +39,6 @@ export const IGNORING_ADAPTERS: ReadonlyMap<string, RegExp> = new Map([
   ['graniteswitch', /./],
 ])
 
-/** The same in every architecture: tables of rows, and convolutions. */
+/** Weights that are not matrix products in any architecture: lookup tables and convolutions. */
 export const NO_PRODUCTS =
   /(^|\.)(position_embd|token_types|per_layer_token_embd|\w*conv1d\w*|shortconv\.conv|time_mix_(decay_)?[wagv][12])\.weight$/

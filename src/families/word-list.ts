@@ -1,4 +1,4 @@
-/** The words of a long list, which is written as one text. */
+/** The words of a long list that is written as one text. */
 export function wordList(text: string): readonly string[] {
   return text.trim().split(/\s+/)
 }

@@ -1,7 +1,7 @@
 import type { Annotation } from './annotation.ts'
 import { GrowingAnnotation } from './markup-parser.ts'
 
-/** An annotation, and where its markup stands in the text: UTF-16 code units, the end excluded. */
+/** An annotation, and the range of its markup in the text: UTF-16 code units, end exclusive. */
 export interface PlacedAnnotation {
   readonly annotation: Annotation
   readonly start: number
@@ -9,15 +9,15 @@ export interface PlacedAnnotation {
 }
 
 const TAG = /<(point_box|point|polygon|clip|track|collection)(?=[\s/>])/gi
-/** Characters of the longest beginning that may turn out to be a tag: `<collection`. */
+/** Length of the longest incomplete tag start: `<collection`. */
 const LONGEST_START = 11
-/** More characters than any annotation that fits in a reply, so that none is waited for forever. */
+/** More characters than any annotation in a reply: longer ones are not waited for. */
 const LONGEST = 100_000
 
-/** Finds the annotations of the contract's markup in a text that comes in pieces, each when it is complete. */
+/** Finds the complete annotations of the contract's markup in a text that arrives in pieces. */
 export class AnnotationScanner {
   #text = ''
-  /** Where the text that `#text` holds begins. */
+  /** Offset of `#text` in the whole text. */
   #offset = 0
   readonly #pending = new GrowingAnnotation()
 
@@ -26,12 +26,12 @@ export class AnnotationScanner {
     return this.#scan(this.#text.length < LONGEST)
   }
 
-  /** What is left, when no more text comes. */
+  /** Processes the remaining text at the end. */
   end(): PlacedAnnotation[] {
     return this.#scan(false)
   }
 
-  /** @param wait whether an annotation that is not complete may yet be. */
+  /** @param wait whether an incomplete annotation may still be completed. */
   #scan(wait: boolean): PlacedAnnotation[] {
     const found: PlacedAnnotation[] = []
     let from = 0
@@ -39,7 +39,7 @@ export class AnnotationScanner {
       TAG.lastIndex = from
       const tag = TAG.exec(this.#text)
       if (tag === null) {
-        // A tag may have begun at the end.
+        // A tag may begin at the end.
         const open = this.#text.lastIndexOf('<')
         from = open >= from && this.#text.length - open <= LONGEST_START ? open : this.#text.length
         break

@@ -28,13 +28,13 @@ export interface Clip extends Attributes {
   readonly end?: number
 }
 
-/** One object followed through time: leaves of one kind on one asset, each with its `t`. */
+/** One object tracked through time: leaves of one kind on one asset, each with its `t`. */
 export interface Track extends Attributes {
   readonly kind: 'track'
   readonly waypoints: readonly Leaf[]
 }
 
-/** Annotations with a shared mention, which members inherit when they have none of their own. */
+/** Annotations with a shared mention, which members without their own inherit. */
 export interface Collection extends Attributes {
   readonly kind: 'collection'
   readonly t?: number

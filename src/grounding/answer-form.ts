@@ -1,11 +1,14 @@
-/** How a dialect's answer is taken apart. Each character of its texts stands for one byte. */
+/** How a dialect's answer is parsed. Each character of the texts represents one byte. */
 export interface AnswerForm {
-  /** One object, or what of it has the coordinates: they are the groups, as `numbers` lists them. Global, with indices. */
+  /**
+   * Matches one object, or its part with the coordinates, which are the groups in the order of `numbers`. Global, with
+   * indices.
+   */
   readonly object: RegExp
   readonly numbers: readonly NumberForm[]
   /**
-   * Whether the text from the end of an object, or at first from the start of the answer, says that another object comes;
-   * null while it may be either. More text does not change an answer that is not null.
+   * Whether the text after an object, or the text from the start of the answer if `isFirst`, says that another object
+   * follows; null while undecided. Further text does not change a result that is not null.
    */
   goesOn(text: string, isFirst: boolean): boolean | null
 }
@@ -13,23 +16,23 @@ export interface AnswerForm {
 /** How a coordinate is written. */
 export interface NumberForm {
   readonly axis: 'x' | 'y'
-  /** The largest: that of the right or the bottom edge. */
+  /** The maximum, which is the coordinate of the right or bottom edge. */
   readonly most: number
-  /** Digits of every number, with zeros in front. Left out: as few as it takes. */
+  /** Digits of every number, with leading zeros. If absent, as few as needed. */
   readonly digits?: number
-  /** Most digits behind the point; none by default. */
+  /** Maximum digits after the decimal point; none by default. */
   readonly decimals?: number
 }
 
-/** The pattern of a coordinate, as a group. One outside the picture may be negative. */
+/** The pattern of a coordinate, as a group. A coordinate outside the picture may be negative. */
 export const COORDINATE = '(-?\\d+(?:\\.\\d+)?)'
 
-/** The coordinates of a point, or of a box with the corner that is nearest the origin first. */
+/** The coordinates of a point, or of a box that begins with the corner closest to the origin. */
 export function numbersOf(kind: 'box' | 'point', axes: readonly [NumberForm, NumberForm]): readonly NumberForm[] {
   return kind === 'point' ? axes : [...axes, ...axes]
 }
 
-/** The forms of x and y, of which both are written alike. */
+/** The forms of x and y, if both are written alike. */
 export function alike(form: Omit<NumberForm, 'axis'>): readonly [NumberForm, NumberForm] {
   return [
     { axis: 'x', ...form },
@@ -39,11 +42,11 @@ export function alike(form: Omit<NumberForm, 'axis'>): readonly [NumberForm, Num
 
 /**
  * Matches lists of objects that each begin with a character, on a line of their own.
- * @param closes what stands between an object's coordinates and its end; nothing by default.
+ * @param closes the text between an object's coordinates and its end; empty by default.
  */
 export function linesGoOn(character: string, closes = ''): AnswerForm['goesOn'] {
   return (text, isFirst) => {
-    // The last number may have had further digits.
+    // The last number may continue with further digits.
     const behind = isFirst ? text : text.replace(/^[\d.]+/, '')
     if (!isFirst && closes.startsWith(behind)) return null
     const rest = !isFirst && behind.startsWith(closes) ? behind.slice(closes.length) : behind

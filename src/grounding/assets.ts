@@ -1,7 +1,7 @@
 import type { Annotation, Clip, Leaf, Track } from './annotation.ts'
 import type { AnnotationFormat } from './hints.ts'
 
-/** The media that annotations of a reply may be about, by their index among all media of the request. */
+/** The media that annotations of a reply may refer to, by their index among all media of the request. */
 export interface Assets {
   /** Number of all media of the request, audio included. */
   readonly count: number
@@ -9,14 +9,14 @@ export interface Assets {
   readonly videos: readonly number[]
 }
 
-/** The media that annotations of this format may be about, in order. */
+/** The media that annotations of this format may refer to, in order. */
 export function assetsFor(format: AnnotationFormat, assets: Assets): readonly number[] {
   return format === 'clip' ? assets.videos : visual(assets)
 }
 
 /**
- * An annotation of a reply with the index of what it is about, which it has only in a request with several media. One
- * without a valid index is about the only one that it can mean. Null if there are several, or none.
+ * An annotation of a reply with its asset index, which is present only in requests with several media. An annotation
+ * without a valid index gets the only possible one. Null if there are several, or none.
  */
 export function withAsset(annotation: Annotation, assets: Assets): Annotation | null {
   if (assets.count <= 1) return annotation
@@ -36,7 +36,7 @@ export function withAsset(annotation: Annotation, assets: Assets): Annotation | 
   }
 }
 
-/** A time can only be one of a video. */
+/** Only a video has times. */
 function leafWithAsset(leaf: Leaf, assets: Assets): Leaf | null {
   const all = visual(assets)
   const isIndexed = leaf.assetIdx !== undefined && all.includes(leaf.assetIdx)

@@ -14,11 +14,11 @@ export interface Scene {
   readonly assets: number
   /** Whether one of them is a video, so that annotations may have a time. */
   readonly timed: boolean
-  /** For each asset the time that it covers; null for what is no video. Left out: times are not held to any. */
+  /** By asset: the time that it covers; null for assets that are not videos. If absent, times are not limited. */
   readonly spans?: readonly (TimeSpan | null)[]
-  /** Size in pixels of the last image or video frame as the model sees it; null when there is none. */
+  /** Size in pixels of the last image or video frame as the model sees it; null if there is none. */
   readonly image: { readonly width: number; readonly height: number } | null
-  /** The assets among which a model that names what it means must choose; absent where it names none. */
+  /** The assets from which the model chooses when it names one; absent if it names none. */
   readonly choices?: readonly number[]
 }
 
@@ -30,7 +30,7 @@ export interface Dialect {
   /** The formats that the family can write. */
   readonly formats: readonly AnnotationFormat[]
 
-  /** Marks of the notation, which some vocabularies have as control tokens: the engine must be told to print those. */
+  /** Marks of the notation that some vocabularies have as control tokens: the engine must be told to print those. */
   readonly marks?: readonly string[]
 
   /**
@@ -49,7 +49,7 @@ export interface Dialect {
   readonly detection: DetectionForms
 }
 
-/** Text is free up to a trigger, where one of the tags that begin with it must stand. Patterns follow `regex/`. */
+/** Text is free up to a trigger, which must begin one of the tags. Patterns follow `regex/`. */
 export interface TagRules {
   readonly triggers: readonly string[]
   readonly tags: readonly { readonly begin: string; readonly pattern: string; readonly end: string }[]
@@ -63,17 +63,17 @@ interface DetectionForms {
   instruction(kind: DetectionKind): string | null
   /** The user's text beside the image. @param labels null for all objects. */
   question(kind: DetectionKind, labels: readonly string[] | null): string
-  /** A label as the notation can write it, and as its reader finds it; left out where that is the label itself. */
+  /** A label as the notation writes it and its reader finds it; absent if that is the label itself. */
   written?(label: string): string
   /** The answer that the model would have written for these leaves. */
   answer(leaves: readonly Leaf[], scene: Scene): string
   /** The pattern of a whole answer: leaves of one kind whose mentions are among the labels. */
   pattern(kind: DetectionKind, labels: readonly string[] | null, scene: Scene): string
-  /** Where in such an answer objects begin, and which of its text is which coordinate. */
+  /** Where objects begin in such an answer, and where their coordinates are. */
   form(kind: DetectionKind, scene: Scene): AnswerForm
   /**
-   * The pattern of one more object behind the last one of such an answer, where `form` says that it ends.
-   * @param isFirst whether the answer has none: then that of the beginning with one object.
+   * The pattern of one more object at the end of such an answer, when `form` says that the list has ended.
+   * @param isFirst whether the answer has no object yet: the pattern then includes the beginning of the answer.
    */
   another(kind: DetectionKind, labels: readonly string[] | null, scene: Scene, isFirst: boolean): string
 }
@@ -88,7 +88,7 @@ export interface AnnotationReader {
 /** A pattern for the integers 0..1000. */
 export const GRID_NUMBER = '(?:0|[1-9][0-9]{0,2}|1000)'
 
-/** A label without characters that a notation without escapes cannot write, such as its own marks. */
+/** Removes characters from a label that the notation cannot escape, such as its own marks. */
 export function withoutAny(characters: RegExp): (label: string) => string {
   return (label) => label.replace(characters, ' ').trim()
 }

@@ -2,38 +2,41 @@ import type { Annotation, Prose } from './annotation.ts'
 import type { AnswerForm, NumberForm } from './answer-form.ts'
 import type { AnnotationReader } from './dialect.ts'
 
-/** How sure a model was of one object, each from 0 to 1. */
+/** How sure a model was of an object; each value is from 0 to 1. */
 export interface PlaceEvidence {
-  /** The chance of beginning another object at this point, rather than ending the list. */
+  /** The probability of beginning another object here, rather than ending the list. */
   readonly begin: number
-  /** The mass of the digits that keep a coordinate near the one that was written, in the mean of the coordinates. */
+  /** The probability mass of digits that keep a coordinate near the written one, averaged over the coordinates. */
   readonly near: number
   /** The geometric mean of the probabilities of the coordinates' digits. */
   readonly mean: number
 }
 
-/** An answer as the model wrote it. */
+/** An answer with the probabilities of its tokens. */
 export interface RatedAnswer {
   readonly tokens: readonly RatedToken[]
-  /** The token by which the model ended its turn; null where that is not known, or the answer was cut. */
+  /** The token with which the model ended its turn; null if unknown, or if the answer was truncated. */
   readonly end: RatedToken | null
   readonly isCut: boolean
 }
 
 /** How sure a model was of a list of objects. */
 export interface AnswerEvidence {
-  /** What the reader finds in the answer, in its order, each with its evidence; null where the form does not find it. */
+  /**
+   * The annotations that the reader finds in the answer, in order, each with its evidence; null if the form does not
+   * find it.
+   */
   readonly places: readonly { readonly annotation: Annotation; readonly evidence: PlaceEvidence | null }[]
-  /** The chance of going on where the list ended; null where the text does not say, because it was cut. */
+  /** The probability of continuing where the list ended; null if the answer was truncated before its end. */
   readonly more: number | null
 }
 
-/** How sure a model was of an answer with one place, or none. */
+/** How sure a model was of an answer with at most one place. */
 export interface OnePlaceEvidence extends Pick<AnswerEvidence, 'more'> {
   readonly place: PlaceEvidence | null
 }
 
-/** A token and what else was likely in its place: natural logarithms, and the bytes that a token prints. */
+/** A token and its likely alternatives: natural logarithms, and the bytes that a token prints. */
 export interface RatedToken extends Rated {
   readonly top: readonly Rated[]
 }
@@ -43,16 +46,16 @@ interface Rated {
   readonly logProb: number
 }
 
-/** A coordinate is near another one that is at most this share of the box's side away. */
+/** Coordinates are near each other if they differ by at most this fraction of the box's side. */
 const NEAR = 0.12
-/** The same for a point, which has no side, as a share of the image's. */
+/** The same for a point, which has no side, as a fraction of the image's side. */
 const NEAR_POINT = 0.025
-/** The least of both, as a share of the image's side. */
+/** The minimum of both, as a fraction of the image's side. */
 const LEAST = 0.002
 
 /**
- * Reads how sure a model was of the objects in its answer. What is found does not depend on how the text is cut into
- * tokens, as far as their alternatives are the same texts.
+ * Reads how sure a model was of the objects in its answer. The result does not depend on how the text is split into
+ * tokens, as far as their alternatives print the same texts.
  * @param reader a fresh one, of the dialect that has the form.
  */
 export function evidenceIn(
@@ -65,7 +68,8 @@ export function evidenceIn(
   const decoder = new TextDecoder('utf-8', { ignoreBOM: true })
   /** Objects of the form that the reader has not found yet. */
   let waiting: PlaceEvidence[] = []
-  // Each may find what the other does not. A reader finds an object once the next one begins, and those of one mark at its end.
+  // The form and the reader may each find objects that the other does not. A reader finds an object once the next one
+  // begins, and those in one mark at its end.
   const pair = (found: readonly (Prose | Annotation)[]) => {
     const annotations = found.filter((one) => one.kind !== 'prose')
     if (annotations.length === 0) return
@@ -96,7 +100,7 @@ export function evidenceIn(
 
 type Span = readonly [start: number, end: number]
 
-/** The tokens of an answer, and where in its bytes each of them stands. */
+/** The tokens of an answer with their positions in its bytes. */
 class RatedText {
   readonly text: string
   readonly #tokens: readonly { readonly start: number; readonly end: number; readonly rated: RatedToken }[]
@@ -111,7 +115,7 @@ class RatedText {
     this.text = text
   }
 
-  /** Tokens that print some of this span, and those that print nothing at its start or within. */
+  /** Tokens that print a part of a span, and tokens without text at its start or inside it. */
   *at([from, to]: Span): Generator<{ readonly start: number; readonly rated: RatedToken }, void, void> {
     for (const token of this.#tokens) {
       if (token.start < to && (token.end > from || (token.start === token.end && token.start >= from))) yield token
@@ -119,20 +123,20 @@ class RatedText {
   }
 
   /**
-   * The chance that a text would have gone another way somewhere in a span.
-   * @param reads what the text from the start of the span says; null while it is undecided.
-   * @param other what the other way says.
+   * The probability that the text would have taken another course somewhere in a span.
+   * @param reads classifies the text from the start of the span; null while it is undecided.
+   * @param other the result of `reads` for the other course.
    */
   turns(from: number, to: number, reads: (text: string) => boolean | null, other: boolean): number {
     let stays = 1
-    // One that ends where the span starts counts as well: another one may go on into it.
+    // Includes a token that ends where the span starts: an alternative may extend into the span.
     for (const { start, rated } of this.at([from - 1, to])) {
       const before = start < from ? null : reads(this.text.slice(from, start))
       if (before !== null && (before === other || !other)) continue
       let mass = 0
       for (const alternative of alternativesOf(rated)) {
         const text = this.#continued(alternative, start, from)
-        // A token that prints nothing ends the answer.
+        // A token without text ends the answer.
         const said = text === null ? null : textOf(alternative) === '' ? false : reads(text)
         if (said === other) mass += Math.exp(alternative.logProb)
       }
@@ -142,8 +146,8 @@ class RatedText {
   }
 
   /**
-   * The text from `from` on, if it had another token at `start`; null if that one changes the text before, or does not
-   * reach it.
+   * The text from `from` on if it had another token at `start`; null if that token changes the text before `from`, or
+   * does not reach it.
    */
   #continued(alternative: Rated, start: number, from: number): string | null {
     const written = textOf(alternative)
@@ -152,10 +156,13 @@ class RatedText {
     return written.startsWith(lead) && written.length > lead.length ? written.slice(lead.length) : null
   }
 
-  /** The mass of the tokens of a number that leave it near, given all that is before it. @param isNear of a beginning. */
+  /**
+   * The probability mass of tokens that keep a number near the written one, given the text before them.
+   * @param isNear whether a prefix of a number may still be near.
+   */
   massNear([from, to]: Span, isNear: (beginning: string) => boolean): number {
     let near = 1
-    // The token behind it counts as well: another digit would have made another number of it.
+    // Includes the token after the number: another digit would have changed the number.
     for (const { start, rated } of this.at([from, to + 1])) {
       const lead = this.text.slice(start, from)
       let [kept, elsewhere] = [0, 0]
@@ -178,14 +185,14 @@ function textOf({ bytes }: Rated): string {
   return String.fromCharCode(...bytes)
 }
 
-/** What else was likely in the place of a token. Several tokens may print the same. */
+/** The alternatives to a token. Several may print the same text. */
 function alternativesOf(rated: RatedToken): readonly Rated[] {
   return rated.top.filter((other) => other.logProb !== rated.logProb || textOf(other) !== textOf(rated))
 }
 
-/** The mean over the coordinates of the mass that stays near. */
+/** The mean over the coordinates of the probability mass near them. */
 function nearness(answer: RatedText, spans: readonly Span[], numbers: readonly NumberForm[]): number {
-  // Readers move what lies outside the picture to its edge.
+  // Readers move coordinates outside the picture to its edge.
   const values = spans.map(([from, to]) => Math.max(0, Number(answer.text.slice(from, to))))
   const masses = spans.map((span, index) => {
     const form = numbers[index]!
@@ -197,10 +204,10 @@ function nearness(answer: RatedText, spans: readonly Span[], numbers: readonly N
   return masses.reduce((sum, mass) => sum + mass, 0) / masses.length
 }
 
-/** Decimals in binary are other numbers. */
+/** Decimals are not exact in binary. */
 const ROUNDING = 1e-9
 
-/** How far from `value` the nearest number is that such a beginning can still become; infinite if it becomes none. */
+/** The distance from `value` to the closest number with this prefix; infinite if no number has it. */
 function distance(beginning: string, value: number, form: NumberForm): number {
   if (beginning.startsWith('-')) return value
   const [number, whole = '', fraction] = /^(\d*)(?:\.(\d*))?/.exec(beginning)!
@@ -210,7 +217,7 @@ function distance(beginning: string, value: number, form: NumberForm): number {
   return Math.min(...rangesOf(whole, fraction, form).map(([least, most]) => Math.max(0, least - value, value - most)))
 }
 
-/** The numbers that may begin so: from the least to the largest of each length. */
+/** The ranges of numbers with this prefix, one for each length. */
 function rangesOf(whole: string, fraction: string | undefined, form: NumberForm): readonly Span[] {
   const { most, digits, decimals = 0 } = form
   if (fraction !== undefined) {
@@ -223,7 +230,7 @@ function rangesOf(whole: string, fraction: string | undefined, form: NumberForm)
     const least = Number(whole) * scale
     if (digits === undefined ? least > most : length > digits) break
     if (digits === undefined || length === digits) ranges.push([least, Math.min(most, least + scale - 1 + step)])
-    // No other number begins with a zero.
+    // No longer number begins with a zero.
     if (digits === undefined && whole === '0') break
   }
   if (String(most).startsWith(whole)) ranges.push([most, most])

@@ -13,8 +13,8 @@ export const HINT_MARKS = ['<hint>', '</hint>'] as const
 const TAG = /<hint>([^<>]*)<\/hint>/gi
 
 /**
- * Removes the hints from a system text. They may stand anywhere in it, because clients join them to their instructions
- * without a separator. A tag that holds any other word is not a hint and stays in the text.
+ * Removes the hints from a system text. They may be anywhere in it, because clients join them to their instructions
+ * without a separator. A tag with any other word is not a hint and remains in the text.
  */
 export function takeHints(text: string): { hints: Hint[]; rest: string } {
   const hints: Hint[] = []
@@ -31,7 +31,7 @@ export function formatHint(format: AnnotationFormat): string {
   return `<hint>${format.toUpperCase()}</hint>`
 }
 
-/** The annotation format that a hint asks for; undefined for hints about something else. */
+/** The annotation format that a hint requests; undefined for other hints. */
 export function hintedFormat(hint: Hint): AnnotationFormat | undefined {
   return hint === 'THINK' || hint === 'FOCUS' ? undefined : (hint.toLowerCase() as Lowercase<typeof hint>)
 }

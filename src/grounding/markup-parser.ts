@@ -32,14 +32,14 @@ export class MarkupError extends Error {
 
 /**
  * Parses a reply strictly into prose and annotations, in order. Text that looks like one of the grammar's tags must be
- * a valid one. Everything else is prose, including other tags.
+ * a valid tag. Everything else is prose, including other tags.
  * @throws MarkupError for the first annotation that the grammar does not allow.
  */
 export function parseMarkup(text: string): (Prose | Annotation)[] {
   return new Parser(text).parse()
 }
 
-/** The annotation that a text is; null when it is anything else. */
+/** The annotation that the whole text represents; null for any other text. */
 export function parseAnnotation(text: string): Annotation | null {
   try {
     const [only, ...others] = parseMarkup(text)
@@ -52,27 +52,30 @@ export function parseAnnotation(text: string): Annotation | null {
 
 interface FoundAnnotation {
   readonly annotation: Annotation
-  /** Where it ends in the text. */
+  /** Its end in the text. */
   readonly end: number
 }
 
-/** Looks for the annotation at the beginning of a text that grows. What is complete of it is not read again each time. */
+/** Finds the annotation at the beginning of a growing text. Its complete parts are not parsed again each time. */
 export class GrowingAnnotation {
-  /** The text up to the last child or pair that is complete. */
+  /** The text up to the end of the last complete child or pair. */
   #read = ''
-  /** The tags that are open there. */
+  /** The tags that are open at that point. */
   #open = ''
 
-  /** Null when there is none; 'unclear' while only the end of the text hides whether there is one. @param text begins with a tag. */
+  /**
+   * Null if there is no annotation; 'unclear' if that depends on further text.
+   * @param text begins with a tag.
+   */
   find(text: string): FoundAnnotation | 'unclear' | null {
     if (!text.startsWith(this.#read)) this.#read = this.#open = ''
-    // Without what was read, only that it may go on is certain.
+    // Without the text parsed before, this can only tell that the annotation may continue.
     if (this.#read !== '' && this.#next(`${this.#open}${text.slice(this.#read.length)}`) === 'unclear') return 'unclear'
     this.#read = this.#open = ''
     return this.#next(text)
   }
 
-  /** What is complete of a track; null for none. */
+  /** The complete part of a track; null if there is none. */
   track(): Annotation | null {
     return this.#open === '<track>' ? parseAnnotation(`${this.#read}</track>`) : null
   }
@@ -96,7 +99,7 @@ export class GrowingAnnotation {
 }
 
 const TAG_START = /<(\/?)(point_box|point|polygon|clip|track|collection)(?=[\s/>])/gi
-/** A quoted value ends before the next tag and in its line, so that a quote which is left open hides no text behind it. */
+/** A quoted value ends before the next tag and within its line, so that an unclosed quote hides no text after it. */
 const ATTRIBUTE = /\s+([a-z_][\w-]*)\s*=\s*(?:"([^"<\r\n]*)"|'([^'<\r\n]*)'|([^\s"'<>/]+))/iy
 const CLOSING = {
   point: /\s*<\/point\s*>/iy,
@@ -106,10 +109,10 @@ const CLOSING = {
   track: /\s*<\/track\s*>/iy,
   collection: /\s*<\/collection\s*>/iy,
 }
-/** Characters of a tag that is waited for. */
+/** Maximum characters of an incomplete tag. */
 const LONGEST_TAG = 4_096
 const TAG_END = /\s*(\/?)>/y
-/** What a text may end with inside a tag, and inside a body or a container. */
+/** Allowed ends of a text inside a tag, and inside a body or a container. */
 const TAG_REST = /(?:\s*\/?|\s+[a-z_][\w-]*\s*(?:=\s*(?:"[^"<\r\n]*|'[^'<\r\n]*)?)?)$/iy
 const BODY_REST = /[\s\d(),]*(<\/?[a-z_]*\s*)?$/iy
 const CHILD_REST = /(<\/?[a-z_]*\s*)?$/iy
@@ -136,9 +139,9 @@ interface OpenTag {
 class Parser {
   readonly #text: string
   #position: number
-  /** Whether an error is one only because the text ends here. */
+  /** Whether the error is only due to the end of the text. */
   cutOff = false
-  /** Where the last child or pair ends that is complete, and the tags that are open there; null for none. */
+  /** The end of the last complete child or pair, and the tags that are open at that point; null for none. */
   complete: { readonly position: number; readonly open: string } | null = null
   #open = ''
 
@@ -266,7 +269,7 @@ class Parser {
       const start = TAG_START.exec(this.#text)
       if (start?.index !== this.#position) throw new MarkupError(code, this.#position)
       if (start[1]) throw new MarkupError('unexpected_close_tag', this.#position)
-      // Containers never nest in their own kind. This bounds the depth, so that no text can exhaust the stack.
+      // Containers never contain their own kind. This bounds the depth, so that no text can exhaust the stack.
       const name = start[2]!.toLowerCase()
       if (name === tag.name || (name === 'collection' && tag.name === 'track')) {
         throw new MarkupError(code, this.#position)
@@ -284,7 +287,7 @@ class Parser {
     throw new MarkupError(this.#endsIn(BODY_REST) ? 'incomplete_annotation' : code, tag.offset)
   }
 
-  /** Whether the text ends here, or within a tag that may yet be the next. */
+  /** Whether the text ends here, or inside the possible beginning of the next tag. */
   #endsIn(rest: RegExp): boolean {
     const match = this.#take(rest)
     this.cutOff = match !== null && (match[1] === undefined || endsInName(match[1].trimEnd()))

@@ -2,7 +2,7 @@ import type { Annotation, Attributes, Leaf } from './annotation.ts'
 import { AnnotationScanner } from './annotation-scanner.ts'
 import type { Dialect, Scene } from './dialect.ts'
 
-/** The annotations of a text, and what stands between them as it is written. What does not parse is text. */
+/** The annotations of a text, and the text between them as written. Invalid markup is text. */
 export function markupPieces(text: string): (string | Annotation)[] {
   const scanner = new AnnotationScanner()
   const pieces: (string | Annotation)[] = []
@@ -17,9 +17,9 @@ export function markupPieces(text: string): (string | Annotation)[] {
 }
 
 /**
- * A text with its markup in a family's own notation. What that cannot write is left out; a text of nothing else becomes
- * the answer that there is nothing.
- * @param sceneOf the scene of a picture by its index; of the last one for an annotation that has none.
+ * A text with its markup in a family's own notation. Annotations that the notation cannot express are left out; if
+ * nothing remains, the text is the answer for "nothing found".
+ * @param sceneOf returns the scene of a picture by index, or the last one for an annotation without an index.
  */
 export function inNotation(
   text: string,
@@ -36,7 +36,7 @@ export function inNotation(
   }
   for (const [i, piece] of pieces.entries()) {
     if (typeof piece === 'string') {
-      // What only parts annotations is left to the notation.
+      // Blanks between annotations are left to the notation.
       if (piece.trim() === '' && i > 0 && i < pieces.length - 1) continue
       write()
       told += piece
@@ -55,7 +55,7 @@ export function inNotation(
   return told.trim() === '' ? detection.answer([], sceneOf(undefined)) : told
 }
 
-/** The leaves of an annotation, each with what it inherits. */
+/** The leaves of an annotation, with the attributes that they inherit. */
 function leavesOf(annotation: Annotation, inherited: Attributes = {}): Leaf[] {
   const { mention = inherited.mention, assetIdx = inherited.assetIdx } = annotation
   const own = { ...(mention === undefined ? {} : { mention }), ...(assetIdx === undefined ? {} : { assetIdx }) }

@@ -22,7 +22,7 @@ export function normalised(annotation: Annotation, scene: Scene): Annotation {
   }
 }
 
-/** @param inherited the asset of a leaf that names none. */
+/** @param inherited the asset of a leaf without one. */
 function normalisedLeaf({ t, assetIdx, ...leaf }: Leaf, scene: Scene, inherited?: number): Leaf {
   const { timed, assets } = scene
   const span = spanOf(scene, assetIdx ?? inherited)
@@ -50,11 +50,11 @@ function inOrder(clip: Clip, span: TimeSpan | null): Clip {
   return { ...clip, start: start!, ...(clip.end === undefined ? {} : { end: end! }) }
 }
 
-/** Steps of a second in which times are written. */
+/** Fractions of a second to which times are rounded. */
 const LEAF_STEPS = 10
 const CLIP_STEPS = 1e6
 
-/** The time that annotations of an asset may have; of all videos where it is not known which one is meant. */
+/** The time span for annotations of an asset; that of all videos if the asset is unknown. */
 function spanOf({ spans = [] }: Scene, asset: number | undefined): TimeSpan | null {
   const own = asset === undefined ? null : spans[asset]
   if (own) return own
@@ -63,12 +63,12 @@ function spanOf({ spans = [] }: Scene, asset: number | undefined): TimeSpan | nu
   return { from: Math.min(...known.map(({ from }) => from)), to: Math.max(...known.map(({ to }) => to)) }
 }
 
-/** The closest time that lies within, also as it is written. */
+/** The closest time within the span, also after rounding. */
 function held(time: number, { from, to }: TimeSpan, steps: number): number {
   const least = Math.ceil(from * steps - ROUNDING) / steps
   const most = Math.floor(to * steps + ROUNDING) / steps
   return time < least ? Math.min(least, most) : Math.min(time, most)
 }
 
-/** Tolerance, in steps: 2.3 seconds are 23 tenths, although their product in binary is another number. */
+/** Tolerance, in steps: 2.3 seconds are 23 tenths, although their product in binary is slightly different. */
 const ROUNDING = 1e-3

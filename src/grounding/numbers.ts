@@ -4,7 +4,7 @@ export function upTo(last: number): string {
   const options = ['0']
   if (digits.length > 1) options.push(`[1-9]${anyDigits(digits.length - 2, 0)}`)
   for (let i = 0; i < digits.length; i++) {
-    // Numbers with the same digits before this one and a smaller digit here.
+    // Numbers with the same digits before this place and a smaller digit here.
     const [first, end] = [i === 0 ? 1 : 0, Number(digits[i]) - 1]
     if (end >= first) options.push(`${digits.slice(0, i)}[${first}-${end}]${anyDigits(digits.length - i - 1)}`)
   }

@@ -5,7 +5,7 @@ export const TAG = /^<(\/?)(point_box|point|polygon|clip|track|collection)(?=[\s
 const TAGS = /<(?=\/?(?:point_box|point|polygon|clip|track|collection)[\s/>])/gi
 const NAME_START = /<\/?([a-z_]*)$/i
 
-/** Whether the text ends inside what may become a tag name. */
+/** Whether the text ends inside a possible tag name. */
 export function endsInName(text: string): boolean {
   const start = NAME_START.exec(text)?.[1]?.toLowerCase()
   return start !== undefined && NAMES.some((name) => name.startsWith(start))

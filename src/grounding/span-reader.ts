@@ -29,12 +29,12 @@ export interface Notation {
   read(text: string): Reading
 }
 
-/** A notation that keeps no state, and whose annotations begin with one character. */
+/** A stateless notation whose annotations begin with one character. */
 export function startingWith(character: string, read: (text: string) => Reading): Notation {
   return { next: (text, from) => text.indexOf(character, from), read }
 }
 
-/** Annotations that stand in one mark, with spaces between them in its place. */
+/** Annotations from one mark, separated by spaces. */
 export function spaced(annotations: readonly Annotation[]): (Prose | Annotation)[] {
   return annotations.flatMap((annotation, index) =>
     index > 0 ? [{ kind: 'prose', text: ' ' }, annotation] : [annotation],
@@ -49,7 +49,7 @@ interface Guard {
   flush(): string
 }
 
-/** Leaves prose as it is. */
+/** Leaves prose unchanged. */
 const UNGUARDED: Guard = { push: (text) => text, flush: () => '' }
 
 /** Reads a notation from a stream. It emits prose at once, and annotations when they are complete. */
@@ -58,7 +58,7 @@ export class SpanReader implements AnnotationReader {
   readonly #guard: Guard
   #waiting = ''
 
-  /** @param guarded whether what looks like a tag in prose is escaped. */
+  /** @param guarded whether text that looks like a tag is escaped in prose. */
   constructor(notation: Notation, { guarded = true }: { readonly guarded?: boolean } = {}) {
     this.#notation = notation
     this.#guard = guarded ? new ProseGuard() : UNGUARDED

@@ -4,16 +4,16 @@ import type { ModelShape } from './model-shape.ts'
 import type { Vocabulary } from './vocabulary.ts'
 
 const TYPE_NAMES: Readonly<Record<NumberType, string>> = { F32: 'float32', F16: 'float16', BF16: 'bfloat16' }
-/** Frames that the encoder merges into one grid. */
+/** Number of frames that the encoder merges into one grid. */
 const FRAMES = 2
 
-/** What the weights say of themselves. */
+/** Facts that the weights themselves reveal. */
 export interface StoredNumbers {
   /** The type of the token embeddings, and of most weights. */
   readonly type: NumberType
-  /** Whether the output matrix is that of the token embeddings. */
+  /** Whether the output matrix is shared with the token embeddings. */
   readonly tied: boolean
-  /** Learned embeddings of positions in an image. */
+  /** Number of learned position embeddings of an image. */
   readonly positions: number
 }
 
@@ -57,7 +57,7 @@ export function modelConfiguration(
       hidden_size: vision.width,
       depth: vision.layers,
       intermediate_size: vision.feedForward,
-      // llama.cpp's GELU is this one.
+      // This is llama.cpp's GELU.
       hidden_act: 'gelu_pytorch_tanh',
       num_heads: vision.heads,
       in_channels: 3,
@@ -72,8 +72,8 @@ export function modelConfiguration(
 }
 
 /**
- * `preprocessor_config.json`. Programs that show the frames of a video as images need smaller sizes for them than for images:
- * both stay as they are.
+ * `preprocessor_config.json`. Programs that show the frames of a video as images need smaller sizes for frames than
+ * for images; with these limits, neither is resized.
  */
 export function imageProcessor(
   { vision }: ModelShape,
@@ -89,7 +89,7 @@ export function imageProcessor(
   }
 }
 
-/** `video_preprocessor_config.json`. Without limits on the card, those of Transformers apply. */
+/** `video_preprocessor_config.json`. Transformers' defaults apply if the card has no limits. */
 export function videoProcessor({ vision }: ModelShape, limits: ModelCard['video']): object {
   const processor = {
     video_processor_type: 'Qwen3VLVideoProcessor',
@@ -103,7 +103,7 @@ export function videoProcessor({ vision }: ModelShape, limits: ModelCard['video'
     fps: framesPerSecond,
     min_frames: FRAMES,
     max_frames: maxFrames,
-    // The edges are for all frames together; the cap is for each.
+    // The edges limit all frames together; the cap limits each.
     size: { shortest_edge: minTokens * pixelsPerToken ** 2, longest_edge: maxFrames * maxTokens * pixelsPerToken ** 2 },
     cap_pixels_per_frame: true,
     max_video_tokens: maxTokens,

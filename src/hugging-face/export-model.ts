@@ -16,17 +16,18 @@ import { visionWeights } from './vision-weights.ts'
 import { readVocabulary } from './vocabulary.ts'
 
 export interface ExportedModel {
-  /** Numbers in all weights together. */
+  /** Total number of parameters. */
   readonly parameters: number
-  /** Whether the model has an audio encoder, which Transformers' class does not. */
+  /** Whether the model has an audio encoder, which Transformers' class lacks. */
   readonly leavesAudio: boolean
 }
 
 const AUDIO_TENSOR = /^(a|mm\.a)\./
 
 /**
- * Writes a model as a folder of Hugging Face Transformers: a `Qwen3VLForConditionalGeneration`, which vLLM serves too.
- * @param folder is written as a whole or not at all. It does not exist yet, or is empty.
+ * Exports a model as a folder for Hugging Face Transformers: a `Qwen3VLForConditionalGeneration`, which vLLM also
+ * serves.
+ * @param folder does not exist yet, or is empty. It is written completely or not at all.
  * @throws Error for a model of another kind, and for a folder that cannot be written.
  */
 export async function exportModel(card: ModelCard, folder: string, signal: AbortSignal): Promise<ExportedModel> {
@@ -60,7 +61,7 @@ type ImageModelCard = ModelCard & Required<Pick<ModelCard, 'image'>>
 
 interface Converted {
   readonly weights: readonly Weight[]
-  /** By the name of the file. */
+  /** By file name. */
   readonly texts: Readonly<Record<string, string>>
 }
 
@@ -85,7 +86,7 @@ async function convert(card: ImageModelCard, language: SourceFile, encoder: Sour
     weights,
     texts: {
       'config.json': json(modelConfiguration(shape, vocabulary, stored)),
-      // How tokens are sampled is for the request to say.
+      // Sampling is up to the request.
       'generation_config.json': json({ eos_token_id: vocabulary.endIds }),
       'tokenizer.json': json(vocabulary.tokenizer()),
       'tokenizer_config.json': json(vocabulary.configuration(shape.language.contextTokens)),
@@ -96,7 +97,7 @@ async function convert(card: ImageModelCard, language: SourceFile, encoder: Sour
   }
 }
 
-/** Weights that were left out would change the model. */
+/** Omitted weights would change the model. */
 function expectNoneLeft(file: SourceFile, names: readonly string[]): void {
   if (names.length > 0) throw file.error(`the tensor '${names[0]}' is none of Qwen3-VL's`)
 }

@@ -18,7 +18,10 @@ const LAYER_PARTS = {
   ffn_down: 'mlp.down_proj',
 }
 
-/** The language model of `Qwen3VLForConditionalGeneration`. @throws Error for a tensor that is missing. */
+/**
+ * The language model of `Qwen3VLForConditionalGeneration`.
+ * @throws Error for a missing tensor.
+ */
 export function languageWeights(source: SourceFile, { language }: ModelShape): Weight[] {
   const weights = [
     source.take('token_embd.weight', 'model.language_model.embed_tokens.weight'),

@@ -1,9 +1,9 @@
 import type { SourceFile } from './source-file.ts'
 
-/** What the files of a Qwen3-VL model say of its shape. */
+/** The shape of a Qwen3-VL model, from its files. */
 export type ModelShape = Readonly<ReturnType<typeof readShape>>
 
-/** What Transformers' class has of its own, where a file may differ. */
+/** A constant in Transformers' class, from which a file may differ. */
 const VISION_NORM_EPSILON = 1e-6
 
 /** @throws Error for a model of another kind, or one that Transformers' class cannot compute. */
@@ -29,7 +29,7 @@ export function readShape(language: SourceFile, encoder: SourceFile) {
       contextTokens: number('context_length'),
       normEpsilon: shortest(number('attention.layer_norm_rms_epsilon')),
       ropeTheta: number('rope.freq_base'),
-      /** How many pairs of a head's rotation turn with time, row and column. */
+      /** Number of a head's rotation pairs for time, row and column. */
       ropeSections: language.numbers('qwen3vl.rope.dimension_sections').slice(0, 3),
     },
     vision: {
@@ -60,7 +60,7 @@ function deepstackLayers(tensors: readonly string[]): number[] {
     .sort((a, b) => a - b)
 }
 
-/** A float32 with no more digits than tell it from others: 1e-6, not 9.999999974752427e-7. */
+/** A float32 with the fewest digits that identify it: 1e-6, not 9.999999974752427e-7. */
 function shortest(value: number): number {
   for (let digits = 1; digits < 9; digits++) {
     const short = Number(value.toPrecision(digits))

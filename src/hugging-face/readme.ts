@@ -1,14 +1,14 @@
 import { stringify } from 'yaml'
 import type { ModelCard } from '../models/card.ts'
 
-/** What the folder's README says. */
+/** The facts in the folder's README. */
 export interface Description {
   readonly card: ModelCard
   /** File names of the language model and the projector. */
   readonly files: readonly string[]
-  /** Numbers in all weights together. */
+  /** Total number of parameters. */
   readonly parameters: number
-  /** Whether the model hears, which the folder does not. */
+  /** Whether the model takes audio, which the exported folder does not support. */
   readonly leavesAudio: boolean
 }
 
@@ -33,7 +33,7 @@ One formula differs: the class computes the GELU of the merger exactly, llama.cp
 `
 }
 
-/** Hugging Face takes identifiers such as `apache-2.0`, and any name beside the identifier `other`. */
+/** Hugging Face accepts identifiers such as `apache-2.0`, and any name with the identifier `other`. */
 function licence(name: string): object {
   const identifier = name.toLowerCase()
   const isOne = /^[a-z][a-z0-9.-]*$/.test(identifier) && identifier !== 'unknown'

@@ -1,7 +1,7 @@
 import { countOf, NUMBER_BYTES } from '../models/read/gguf-tensors.ts'
 import type { Weight } from './safetensors.ts'
 
-/** Adds zeros behind the rows, and rows of zeros, of a matrix or a vector. */
+/** Pads the rows of a matrix or a vector with zeros, and adds rows of zeros. */
 export function padded(weight: Weight, shape: readonly number[]): Weight {
   const rowBytes = weight.shape.at(-1)! * NUMBER_BYTES[weight.type]
   const paddedRowBytes = shape.at(-1)! * NUMBER_BYTES[weight.type]
@@ -18,9 +18,9 @@ export function padded(weight: Weight, shape: readonly number[]): Weight {
 }
 
 /**
- * The kernels of two frames, (outputs, channels, height, width) each, as one of a convolution over both: (outputs,
- * channels, 2, height, width).
- * @throws Error when they differ in type or shape.
+ * Joins the kernels of two frames, each (outputs, channels, height, width), to one of a convolution over both:
+ * (outputs, channels, 2, height, width).
+ * @throws Error if they differ in type or shape.
  */
 export function joinedFrames(name: string, first: Weight, second: Weight): Weight {
   const [outputs, channels, height, width] = first.shape as [number, number, number, number]

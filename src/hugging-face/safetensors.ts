@@ -1,7 +1,7 @@
 import { open } from 'node:fs/promises'
 import { countOf, NUMBER_BYTES, type NumberType } from '../models/read/gguf-tensors.ts'
 
-/** A tensor as Hugging Face's models have it. */
+/** A tensor in the form of Hugging Face's models. */
 export interface Weight {
   readonly name: string
   readonly type: NumberType
@@ -18,7 +18,7 @@ const HEADER_ALIGNMENT = 8
  * https://huggingface.co/docs/safetensors/index#format
  */
 export async function writeSafetensors(path: string, weights: readonly Weight[], signal: AbortSignal): Promise<void> {
-  // The widest numbers come first, so that each tensor begins at a multiple of the size of its numbers.
+  // The widest numbers come first, so that each tensor is aligned to the size of its numbers.
   const ordered = weights.toSorted((a, b) => NUMBER_BYTES[b.type] - NUMBER_BYTES[a.type])
   const header: Record<string, unknown> = { __metadata__: { format: 'pt' } }
   let end = 0

@@ -5,7 +5,7 @@ import { GgufArray, type GgufValue } from '../models/read/gguf-value.ts'
 import { partsOf } from '../models/read/weight-files.ts'
 import type { Weight } from './safetensors.ts'
 
-/** A GGUF file that is exported, in one part or in several. Its errors name it. */
+/** A GGUF file to export, in one or several parts. Its errors name it. */
 export type SourceFile = Awaited<ReturnType<typeof openSource>>
 
 /**
@@ -28,7 +28,7 @@ export async function openSource(path: string) {
   const untaken = new Set(tensors.keys())
   const files = opening.move()
 
-  /** What to throw where the file cannot be exported. */
+  /** The error for a file that cannot be exported. */
   const error = (message: string) => new Error(`${path} cannot be exported: ${message}`)
   const list = <Item extends GgufValue>(key: string, isItem: (value: GgufValue) => value is Item): Item[] => {
     const value = metadata.get(key)
@@ -40,11 +40,11 @@ export async function openSource(path: string) {
     metadata,
     error,
     tensorNames: [...tensors.keys()],
-    /** Tensors that `take` was not called for. */
+    /** Tensors that have not been taken. */
     get untaken(): readonly string[] {
       return [...untaken]
     },
-    /** A value of the metadata; undefined where there is none. */
+    /** A value of the metadata; undefined if absent. */
     find: (key: string) => metadata.get(key),
     /** @throws Error */
     number(key: string): number {
@@ -57,7 +57,10 @@ export async function openSource(path: string) {
     /** @throws Error */
     strings: (key: string) => list(key, (value) => typeof value === 'string'),
     hasTensor: (name: string) => tensors.has(name),
-    /** A tensor under another name. @throws Error where there is none, or one whose type cannot be read. */
+    /**
+     * A tensor, renamed.
+     * @throws Error if it is missing, or its type cannot be read.
+     */
     take(name: string, as: string): Weight {
       const found = tensors.get(name)
       if (found === undefined) throw error(`the tensor '${name}' is missing`)

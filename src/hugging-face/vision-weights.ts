@@ -15,7 +15,10 @@ const LAYER_PARTS = {
 }
 const DEEPSTACK_PARTS = { norm: 'norm', fc1: 'linear_fc1', fc2: 'linear_fc2' }
 
-/** The image encoder of `Qwen3VLForConditionalGeneration`. @throws Error for a tensor that is missing or does not fit. */
+/**
+ * The image encoder of `Qwen3VLForConditionalGeneration`.
+ * @throws Error for a tensor that is missing or does not fit.
+ */
 export function visionWeights(source: SourceFile, shape: ModelShape): Weight[] {
   const { layers, deepstack } = shape.vision
   const linear = (from: string, to: string) =>
@@ -42,8 +45,8 @@ export function visionWeights(source: SourceFile, shape: ModelShape): Weight[] {
 }
 
 /**
- * The merger with as many hidden floats as Transformers' class has, which is as many as it takes. Ours may have fewer:
- * the further ones are zero, and so is their GELU.
+ * The merger with as many hidden dimensions as inputs, as Transformers' class requires. The file may have fewer: the
+ * added ones are zero, and so is their GELU.
  */
 function squareMerger(
   source: SourceFile,

@@ -4,14 +4,14 @@ import type { SourceFile } from './source-file.ts'
 const CONTROL = 3
 const USER_DEFINED = 4
 /**
- * Qwen2's rule for cutting text into words, as llama.cpp's `llama-vocab.cpp` has it. Qwen's own writes the letters of
- * contractions with `(?i:)`, which takes the long s (U+017F) for an s.
+ * Qwen2's rule for splitting text into words, as in llama.cpp's `llama-vocab.cpp`. Qwen's own file writes the letters
+ * of contractions with `(?i:)`, which treats the long s (U+017F) as an s.
  */
 const WORDS =
   "(?:'[sS]|'[tT]|'[rR][eE]|'[vV][eE]|'[mM]|'[lL][lL]|'[dD])|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"
 const BYTE_LEVEL = { type: 'ByteLevel', add_prefix_space: false, trim_offsets: false, use_regex: false }
 
-/** The vocabulary of a model, and what its special tokens mean. */
+/** A model's vocabulary, and the roles of its special tokens. */
 export type Vocabulary = ReturnType<typeof readVocabulary>
 
 /** @throws Error for a tokenizer that is not Qwen2's. */
@@ -28,9 +28,9 @@ export function readVocabulary(source: SourceFile) {
   const ends = [...said, ids.get('<|endoftext|>')].filter((id) => typeof id === 'number')
   return {
     tokens,
-    /** Tokens that end a reply: what the file says, and one that llama.cpp knows by its name. */
+    /** Tokens that end a reply: those that the file names, and one that llama.cpp recognises by its name. */
     endIds: [...new Set(ends)],
-    /** @throws Error for a token that the vocabulary does not have. */
+    /** @throws Error for a token that is not in the vocabulary. */
     idOf(token: string): number {
       const id = ids.get(token)
       if (id === undefined) throw source.error(`its vocabulary has no token '${token}'`)
@@ -38,8 +38,8 @@ export function readVocabulary(source: SourceFile) {
     },
 
     /**
-     * `tokenizer.json`. It gives the ids that llama.cpp gives, so it does not compose characters (NFC) first, as Qwen's own
-     * files do.
+     * `tokenizer.json`. It gives the same ids as llama.cpp, so unlike Qwen's own files, it does not compose characters
+     * (NFC) first.
      */
     tokenizer(): object {
       const added = [...tokens.entries()].filter(([id]) => [CONTROL, USER_DEFINED].includes(types[id]!))
@@ -88,7 +88,7 @@ export function readVocabulary(source: SourceFile) {
         return typeof id === 'number' ? { [`${kind === 'padding' ? 'pad' : kind}_token`]: tokens[id] } : {}
       }
       return {
-        // It reads tokenizer.json as it is. Qwen2's own class would compose characters.
+        // It uses tokenizer.json unchanged. Qwen2's own class would compose characters.
         tokenizer_class: 'PreTrainedTokenizerFast',
         model_max_length: contextTokens,
         ...named('bos'),

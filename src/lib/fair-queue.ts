@@ -16,13 +16,13 @@ export class FairQueue<T extends Queued> {
     return this.#queues.size === 0
   }
 
-  /** The item that is next to be served. It stays in the queue until removed. */
+  /** The next item to be served. It stays in the queue until removed. */
   get head(): T | undefined {
     const [first] = this.#queues.values()
     return first?.[0]
   }
 
-  /** The next item of each organisation, in their turns. */
+  /** The next item of each organisation, in order of turns. */
   get heads(): readonly T[] {
     return [...this.#queues.values()].map(([first]) => first!)
   }

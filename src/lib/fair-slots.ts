@@ -1,13 +1,13 @@
-/** The share of the slots that one organisation may use, so that there are some for others. */
+/** The share of the slots that one organisation may use, so that some remain for others. */
 const SHARE = 0.5
 
-/** Limits how many tasks run at a time. Organisations take turns, and none has more than half of the slots. */
+/** Limits the number of concurrent tasks. Organisations take turns, and none has more than half of the slots. */
 export class FairSlots {
   readonly #count: number
   #running = 0
   /** Running tasks by organisation. */
   readonly #held = new Map<string, number>()
-  /** Non-empty queues by organisation, the one whose turn it is first. */
+  /** Non-empty queues by organisation; the next one in turn is first. */
   readonly #waiting = new Map<string, Set<() => void>>()
 
   constructor(count: number) {
@@ -51,7 +51,7 @@ export class FairSlots {
         if (held >= Math.max(1, this.#count * SHARE)) continue
         const [next] = queue
         queue.delete(next!)
-        // Move to the end of the line: a Map keeps the order of insertion.
+        // Moves it to the end of the queue: a Map keeps insertion order.
         this.#waiting.delete(organisation)
         if (queue.size > 0) this.#waiting.set(organisation, queue)
         this.#held.set(organisation, held + 1)

@@ -3,7 +3,7 @@ interface Known<Key, Value> {
   set(key: Key, value: NoInfer<Value>): unknown
 }
 
-/** What is known for a key; where nothing is, it is made and kept. */
+/** The value for a key; if there is none, makes and stores it. */
 export function getOrMake<Key, Value>(known: Known<Key, Value>, key: Key, make: () => NoInfer<Value>): Value {
   let value = known.get(key)
   if (value === undefined) {

@@ -9,7 +9,7 @@ export interface AddressPolicy {
   readonly resolve?: HostResolver | undefined
 }
 
-/** What is wrong with an address that must not be asked. */
+/** Why a URL must not be requested. */
 export type Refusal = 'protocol' | 'port' | 'private'
 
 type Options = Omit<Dispatcher.RequestOptions, 'origin' | 'path'>
@@ -31,7 +31,7 @@ export class GuardedAgent {
     this.#policy = policy
   }
 
-  /** What is wrong with an address, as far as it shows without a look-up; null for nothing. */
+  /** Why a URL must not be requested, as far as that is known without resolving its host; null if it may be. */
   refusalOf(url: URL): Refusal | null {
     if (url.protocol !== 'http:' && url.protocol !== 'https:') return 'protocol'
     if (this.#isAllowed(url)) return null
@@ -41,9 +41,9 @@ export class GuardedAgent {
   }
 
   /**
-   * The caller reads or discards the body of the response.
-   * @param url without a refusal.
-   * @throws ForbiddenAddress for a name whose address is not public.
+   * The caller must read or discard the response's body.
+   * @param url one that `refusalOf` allows.
+   * @throws ForbiddenAddress for a host whose address is not public.
    */
   async request(url: URL, options: Options): Promise<Dispatcher.ResponseData> {
     this.#client ??= openClient(this.#policy)
@@ -53,7 +53,7 @@ export class GuardedAgent {
 
   #isAllowed({ protocol, hostname, port }: URL): boolean {
     const { allowedHosts } = this.#policy
-    // A URL leaves out the usual port, which the setting may name.
+    // A URL omits the default port, which the setting may contain.
     return allowedHosts.has(hostname) || allowedHosts.has(`${hostname}:${port || USUAL_PORTS[protocol]}`)
   }
 
@@ -63,7 +63,7 @@ export class GuardedAgent {
   }
 }
 
-/** The form in which hosts are compared: that of a URL, with the port if one is given. */
+/** The normal form of hosts, for comparisons: that of a URL, with the port if one is given. */
 export function hostSet(hosts: Iterable<string>): ReadonlySet<string> {
   return new Set([...hosts].map(comparable))
 }

@@ -1,4 +1,4 @@
-/** Makes something when it is first asked for, and once. */
+/** Creates a value once, on first use. */
 export function lazy<Result>(make: () => Result): () => Result {
   let made: { readonly result: Result } | null = null
   return () => {

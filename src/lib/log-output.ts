@@ -3,7 +3,9 @@ import { type DestinationStream, destination } from 'pino'
 /** JSON lines for machines, or text for people; auto is text on a terminal. */
 export type LogFormat = 'auto' | 'json' | 'pretty'
 
-/** Where the log goes: standard error. When its pipe is closed or its disk is full, lines are lost and the service goes on. */
+/**
+ * Opens the log on standard error. If its pipe is closed or its disk is full, lines are lost and the service continues.
+ */
 export async function openLog(format: LogFormat): Promise<DestinationStream> {
   const output = destination(2)
   output.on('error', () => {})

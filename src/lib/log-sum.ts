@@ -1,4 +1,4 @@
-/** The logarithm of the sum of what the values are logarithms of. */
+/** The logarithm of the sum of the exponentials of the values. */
 export function logSum(values: readonly number[]): number {
   const most = Math.max(...values)
   if (most === Number.NEGATIVE_INFINITY) return most

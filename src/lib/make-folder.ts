@@ -2,9 +2,9 @@ import { mkdir, stat } from 'node:fs/promises'
 import { dirname } from 'node:path'
 
 /**
- * Makes a folder, and those around it. Node's own `recursive` never ends where a folder cannot be made in one that is there,
- * and the system says ENOENT, as in /proc.
- * @param mode of all that are made.
+ * Makes a folder and its missing parents. Node's own `recursive` loops forever if a folder cannot be made in an
+ * existing one and the system reports ENOENT, as in /proc.
+ * @param mode of all created folders.
  */
 export async function makeFolder(path: string, mode = 0o700): Promise<void> {
   try {
@@ -13,7 +13,7 @@ export async function makeFolder(path: string, mode = 0o700): Promise<void> {
     if (await isFolder(path)) return
     const parent = dirname(path)
     if ((error as NodeJS.ErrnoException).code !== 'ENOENT' || parent === path) throw error
-    // Another call may have made it by now, and this folder too.
+    // Another call may have created it, and this folder as well, in the meantime.
     await makeFolder(parent, mode)
     await mkdir(path, { mode }).catch(async (again: unknown) => {
       if (!(await isFolder(path))) throw again

@@ -1,5 +1,5 @@
 /**
- * A name as models read and write it: under one with stray blanks they find nothing. Half a character becomes U+FFFD, as in
+ * A name as models read and write it: with stray blanks, they find nothing. Half a character becomes U+FFFD, as in
  * prompts.
  */
 export function plainName(name: string): string {

@@ -10,7 +10,7 @@ export type HostResolver = (
 
 /** The global unicast range of IPv6 (RFC 4291). The rest includes tunnels and embedded IPv4 addresses. */
 const GLOBAL_UNICAST = ipaddr.IPv6.parseCIDR('2000::/3')
-/** Networks of an organisation's own. Loopback and link-local addresses are none. */
+/** Networks within an organisation. Loopback and link-local addresses are not among them. */
 const PRIVATE_RANGES: ReadonlySet<string> = new Set(['private', 'uniqueLocal'])
 
 /** Whether this is a public unicast address: not private, loopback, link-local, a tunnel or otherwise special. */
@@ -26,13 +26,13 @@ export function isPrivate(address: string): boolean {
   return ipaddr.isValid(address) && PRIVATE_RANGES.has(ipaddr.process(address).range())
 }
 
-/** The address that a host of a URL is; null for a name. */
+/** The address that a URL's host represents; null for a name. */
 export function literalAddress(hostname: string): string | null {
   const literal = hostname.replace(/^\[|\]$/g, '')
   return ipaddr.isValid(literal) ? literal : null
 }
 
-/** A host that resolves to an address that must not be asked. */
+/** The host resolves to an address that must not be contacted. */
 export class ForbiddenAddress extends Error {}
 
 /** A look-up that fails unless all addresses are allowed. The connection uses one of them without another look-up. */

@@ -10,7 +10,7 @@ export function areaOf({ left, top, right, bottom }: Rectangle): number {
   return (right - left) * (bottom - top)
 }
 
-/** Area of the intersection by area of the union, 0..1; 0 for rectangles without area. */
+/** Intersection over union, 0..1; 0 for rectangles without area. */
 export function iouOf(one: Rectangle, other: Rectangle): number {
   const width = Math.min(one.right, other.right) - Math.max(one.left, other.left)
   const height = Math.min(one.bottom, other.bottom) - Math.max(one.top, other.top)

@@ -3,8 +3,8 @@ import { rename, rm } from 'node:fs/promises'
 import { basename, dirname, join } from 'node:path'
 
 /**
- * Replaces a file, or an empty folder, as a whole or not at all.
- * @param write makes what takes its place, beside it.
+ * Replaces a file, or an empty folder, completely or not at all.
+ * @param write creates the replacement at a temporary path next to it.
  */
 export async function replaceFile(path: string, write: (draft: string) => Promise<void>): Promise<void> {
   const draft = join(dirname(path), `.${basename(path)}.${randomBytes(8).toString('hex')}.part`)

@@ -1,4 +1,4 @@
-/** Passes each message on the first time only. */
+/** Passes on each message only the first time. */
 export function tellOnce(tell: (message: string) => void): (message: string) => void {
   const told = new Set<string>()
   return (message) => {

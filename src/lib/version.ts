@@ -5,7 +5,7 @@ export async function version(): Promise<string> {
   return (JSON.parse(await readFile(file, 'utf8')) as { version: string }).version
 }
 
-/** How this program names itself to other servers. Some refuse requests that do not say what sends them. */
+/** This program's name for other servers. Some reject requests without one. */
 export async function userAgent(): Promise<string> {
   return `Lookout/${await version()} (self-hosted inference server)`
 }

@@ -1,6 +1,6 @@
 import { setTimeout as delay } from 'node:timers/promises'
 
-/** Returns the result of the work, or `otherwise` when it takes longer. The work goes on; no timer is left behind. */
+/** Returns the result of the work, or `otherwise` if it takes longer. The work continues; no timer is left. */
 export async function withTimeout<Result, Otherwise>(
   milliseconds: number,
   work: PromiseLike<Result>,

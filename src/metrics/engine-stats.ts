@@ -11,10 +11,10 @@ export interface MeasuredEngine {
   stats(): Promise<EngineStats>
 }
 
-/** An engine in the middle of a long step responds late; its numbers are then left out. */
+/** An engine in the middle of a long step responds late; its numbers are then omitted. */
 const STATS_LIMIT_MS = 2_000
 
-/** @returns null for an engine that is not ready, or does not answer in time. */
+/** @returns null for an engine that is not ready, or does not respond in time. */
 export async function statsOf(engine: MeasuredEngine): Promise<EngineStats | null> {
   if (engine.state !== 'ready') return null
   // It may end in the meantime.

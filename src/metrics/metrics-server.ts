@@ -9,7 +9,7 @@ export interface MetricsAddress {
   readonly port: number
 }
 
-/** The error for an operator whose metrics address cannot be used. */
+/** The error for an operator when the metrics address cannot be used. */
 export function cannotListen({ host, port }: MetricsAddress, cause: Error): Error {
   return new Error(`LOOKOUT_METRICS_PORT: metrics cannot be served at ${host}:${port}: ${cause.message}`, { cause })
 }

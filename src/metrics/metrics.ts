@@ -10,7 +10,7 @@ export interface MeasuredRequest {
   readonly endpoint: string
   readonly method: string
   readonly status: number
-  /** Listed id of the model that the request was admitted to; empty when there is none. */
+  /** Id of the model that the request was admitted to; empty if there is none. */
   readonly model: string
   readonly ms: number
 }
@@ -43,7 +43,7 @@ const READINGS: readonly (readonly [kind: 'gauge' | 'counter', name: string, of:
   ['counter', 'interruptions_total', 'preemptions', 'Completions preempted for lack of KV cells and computed again.'],
 ]
 
-/** Tells the state of each watch and each camera. */
+/** Returns the state of each watch and each camera. */
 type StatesOf = Readonly<Record<'watches' | 'cameras', () => readonly string[]>>
 
 /** Everything that the service measures, in Prometheus' text format. */
@@ -122,7 +122,7 @@ export class Metrics implements PoolMeter {
   readonly #rejections = this.#counter('unhandled_rejections_total', 'Unhandled promise rejections: bugs.', [])
   readonly #exceptions = this.#counter('uncaught_exceptions_total', 'Uncaught exceptions: bugs.', [])
 
-  /** From here on, metrics are read from the engines at each scrape. */
+  /** The metrics from here on are read from the engines at each scrape. */
   readonly #ready = this.#gauge('model_ready', '1 when the model is loaded and accepts work.', ['model'])
   readonly #loadWaiting = this.#gauge('model_load_waiting', 'Requests waiting for the model to load.', ['model'])
   readonly #estimate = this.#gauge('model_memory_estimate_bytes', 'Estimated memory of the model when loaded.', [
@@ -158,12 +158,12 @@ export class Metrics implements PoolMeter {
     return this.#registry.contentType
   }
 
-  /** Sets where each scrape finds the engines that there are. */
+  /** Sets the source of the current engines for each scrape. */
   watch(engines: () => readonly MeasuredEngine[]): void {
     this.#engines = engines
   }
 
-  /** Sets where each scrape finds how the watches go that this server runs, and their cameras. */
+  /** Sets the source, for each scrape, of the states of this server's watches and cameras. */
   states(states: StatesOf): void {
     this.#states = states
   }
@@ -182,7 +182,7 @@ export class Metrics implements PoolMeter {
       if (engine.model.memoryBytes !== null) this.#estimate.set(model, engine.model.memoryBytes)
       if (stats === null) continue
       for (const { metric, of } of this.#stats) {
-        // Undefined is what the engine does not know.
+        // Undefined if the engine does not know the number.
         if (stats[of] !== undefined) metric.inc(model, stats[of])
       }
     }
@@ -289,7 +289,7 @@ export class Metrics implements PoolMeter {
   }
 }
 
-/** States without members count too. */
+/** States without members count as zero. */
 function countStates(gauge: Gauge<string>, known: readonly string[], states: readonly string[]): void {
   gauge.reset()
   for (const state of known) gauge.set({ state }, 0)

@@ -2,7 +2,7 @@ import { availableMemory, machineMemory } from '../models/machine-memory.ts'
 import { type MeasuredEngine, statsOf } from './engine-stats.ts'
 
 export interface StatusEngine extends MeasuredEngine {
-  /** Tokens generated per second, lately. */
+  /** Tokens generated per second over the last few seconds. */
   readonly tokensPerSecond: number
 }
 
@@ -11,14 +11,14 @@ export type EngineStatus = Readonly<Awaited<ReturnType<typeof statusOf>>>
 export interface Status {
   /** By the engine itself. */
   readonly engines: ReadonlyMap<unknown, EngineStatus>
-  /** Resident memory of this process, and the memory that the machine has in all and available. */
+  /** Resident memory of this process; total and available memory of the machine. */
   readonly memory: { readonly processBytes: number; readonly totalBytes: number; readonly availableBytes: number }
 }
 
-/** However many clients look, the engines are asked once in this time. */
+/** The engines are queried at most once in this time, for any number of clients. */
 const KEPT_MS = 1_000
 
-/** How busy the server is at the moment: sums over all organisations, and nothing of any one of them. */
+/** The server's current load: sums over all organisations, and nothing about any single one. */
 export class ServerStatus {
   readonly version: string
   readonly startedAt = new Date()
@@ -27,13 +27,13 @@ export class ServerStatus {
   #latest: Promise<Status> | null = null
   #readAt = Number.NEGATIVE_INFINITY
 
-  /** @param engines those that there are at the time. */
+  /** @param engines returns the current engines. */
   constructor(version: string, engines: () => readonly StatusEngine[]) {
     this.version = version
     this.#engines = engines
   }
 
-  /** By the clock that never jumps. */
+  /** By a monotonic clock. */
   get uptimeSeconds(): number {
     return Math.floor((performance.now() - this.#begin) / 1000)
   }
@@ -64,14 +64,14 @@ async function statusOf(engine: StatusEngine) {
   const stats = await statsOf(engine)
   return {
     state: engine.state,
-    /** Completions being generated, and requests that wait for one or for the model to load. */
+    /** Completions in progress, and requests that wait for one or for the model to load. */
     running: stats?.running ?? 0,
     queued: engine.waiting + (stats?.waiting ?? 0),
     tokensPerSecond: engine.tokensPerSecond,
-    /** Prompt tokens since the engine's start, and those among them that a cache had. */
+    /** Prompt tokens since the engine's start, and the number of them from a cache. */
     promptTokens: stats === null ? 0 : stats.prefilledTokens + stats.reusedTokens,
     reusedTokens: stats?.reusedTokens ?? 0,
-    /** Resident memory of a process of its own; null where it has none, or does not say. */
+    /** Resident memory of the engine's process; null if it has none, or does not report it. */
     memoryBytes: stats?.residentBytes || null,
   }
 }

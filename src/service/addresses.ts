@@ -42,7 +42,7 @@ export function warnIfOpen(info: AddressInfo, logger: Logger): void {
   )
 }
 
-/** Those above 1023 at which browsers and `fetch` call no server. */
+/** Ports above 1023 that browsers and `fetch` block. */
 const BLOCKED_PORTS = new Set([
   ...[1719, 1720, 1723, 2049, 3659, 4045, 4190, 5060, 5061, 6000, 6566, 6665, 6666, 6667, 6668, 6669, 6679, 6697],
   10_080,

@@ -25,11 +25,11 @@ interface OpenedParts extends Pick<StartingModels, 'pool' | 'opener'> {
   readonly metrics: Metrics | null
   readonly multilookBudgetSeconds: number | undefined
   readonly machineSpeed: (() => Promise<MachineSpeed | null>) | undefined
-  /** Closes what is opened. */
+  /** Closes the opened resources. */
   readonly resources: AsyncDisposableStack
 }
 
-/** Opens what the API serves. */
+/** Opens the resources that the API uses. */
 export async function openApiParts(config: Config, opened: OpenedParts) {
   const { registry, pool, opener, state, media, code, logger, metrics, resources } = opened
   const { compatibility, modelMemoryBytes: memoryLimitBytes, modelStore: store } = config
@@ -56,10 +56,10 @@ export async function openApiParts(config: Config, opened: OpenedParts) {
     logger,
   })
   resources.defer(() => models.close())
-  // The first request that needs it waits for it; the start does not.
+  // The first request that needs it waits for it; startup does not.
   void models.look()
 
-  // It takes seconds of all processors.
+  // It uses all processors for seconds.
   const speed = opened.machineSpeed ?? (() => machineSpeed(config))
   const pulls = new code.ModelPulls({ store, memoryLimitBytes, machineSpeed: speed, logger })
   resources.defer(() => pulls.close())

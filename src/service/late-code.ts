@@ -11,10 +11,10 @@ import type { State } from '../state.ts'
 import type { Tracing } from '../tracing/tracing.ts'
 import type { Cameras, CamerasOptions } from '../watches/cameras.ts'
 
-/** What loads and decodes media. */
+/** Loads and decodes media. */
 export type Media = MediaSource & Pick<MediaLoader, 'fetch' | 'close'>
 
-/** The rest of the code. Loading it takes all of this process's time. */
+/** The rest of the code. Loading it keeps this process busy. */
 export async function loadCode() {
   const [{ createApi }, { lineCaller }, { watchLooker }, { readPage }, { BodyReader }, { ByteBudget }, ...others] =
     await Promise.all([
@@ -37,7 +37,7 @@ export async function openMetrics(): Promise<Metrics> {
   return new Metrics(await version())
 }
 
-/** Without it, nothing of OpenTelemetry is loaded. */
+/** OpenTelemetry is loaded only if tracing is on. */
 export async function openTracing(variables: TracingVariables, logger: Logger): Promise<Tracing | null> {
   const { Tracing } = await import('../tracing/tracing.ts')
   return Tracing.open(variables, await version(), logger)
@@ -50,7 +50,7 @@ interface MediaParts {
   readonly decoders: DecoderPool | undefined
 }
 
-/** Makes what speaks to cameras. No process starts before a watch has one. */
+/** Creates the access to cameras. Its process starts only when a watch has a camera. */
 export async function openCameras(
   config: Config,
   options: Pick<CameraPoolOptions, 'resolve' | 'times' | 'warn' | 'meter'> &
@@ -65,7 +65,10 @@ export async function openCameras(
   return { pool, cameras: new Cameras({ ...options, pool, configured, hosts }) }
 }
 
-/** Starts a decoder, which is ready by the time that the models are. @throws Error when a sandbox is required and missing. */
+/**
+ * Starts a decoder, which is ready before the models are.
+ * @throws Error if a sandbox is required but not available.
+ */
 export async function openMedia(config: Config, { opening, metrics, logger, decoders }: MediaParts): Promise<Media> {
   const [{ files, mediaDirectory }, { MediaLoader }] = await Promise.all([opening, import('../media/media-loader.ts')])
   const media = new MediaLoader({

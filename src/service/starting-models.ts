@@ -10,14 +10,14 @@ import type { Metrics } from '../metrics/metrics.ts'
 import { isLocal, type ModelCard } from '../models/card.ts'
 import { findStoredCards } from '../models/stored-cards.ts'
 
-/** Models that are being loaded. */
+/** Models that are loading. */
 export interface StartingModels {
   /** The caller closes it. */
   readonly pool: EnginePool
   readonly opener: ModelOpener
-  /** Resolves when those are loaded that load at the start. */
+  /** Resolves when the models that load at start have loaded. */
   readonly loading: Promise<ModelRegistry>
-  /** Resolves when the first engine's process has started, or when none of this machine is needed. */
+  /** Resolves when the first engine's process has started, or if no local engine is needed. */
   readonly launched: Promise<unknown>
 }
 
@@ -30,14 +30,14 @@ export interface StartingOptions {
   readonly onChange: () => void
 }
 
-/** Begins to load the models of the configuration. */
+/** Begins to load the configured models. */
 export async function startModels(config: Config, options: StartingOptions): Promise<StartingModels> {
   const { loadWaitMs, logger, metrics, onChange } = options
   const launched = Promise.withResolvers<void>()
   const pool = new EnginePool({
     memoryLimitBytes: config.modelMemoryBytes,
     loadWaitMs,
-    // Those who wait in vain for half of their time can still be answered.
+    // A request that waits in vain for half of its time can still be answered.
     drainMs: config.chatSeconds === undefined ? undefined : config.chatSeconds * 500,
     maxWaiting: config.queueLength,
     logger,
@@ -57,7 +57,7 @@ export async function startModels(config: Config, options: StartingOptions): Pro
   return { pool, opener, loading, launched: Promise.race([launched.promise, loading]) }
 }
 
-/** @param launched called when an engine's process has started, or none of this machine is needed. */
+/** @param launched called when an engine's process has started, or if no local engine is needed. */
 function modelOpener(config: Config, { start, logger, metrics }: StartingOptions, launched: () => void): ModelOpener {
   const lacks = tellOnce((problem) => logger.warn(problem))
   return {
@@ -79,7 +79,7 @@ function modelOpener(config: Config, { start, logger, metrics }: StartingOptions
   }
 }
 
-/** A store that cannot be read is reported later, in the log. */
+/** An unreadable store is reported later, in the log. */
 async function hasCards(store: string): Promise<boolean> {
   return findStoredCards(store).then(
     ({ cards }) => cards.size > 0,

@@ -1,5 +1,5 @@
-// GPU backends of ggml: which there are, where their libraries are kept, and fetching them. They are too large to be
-// dependencies of everybody. Plain JavaScript: set-up may run on an older Node.
+// GPU backends of ggml: the list of them, where their libraries are stored, and how they are downloaded. They are too
+// large to be dependencies of every installation. Plain JavaScript: set-up may run on an older Node.
 import { createHash } from 'node:crypto'
 import { existsSync, readFileSync, statSync } from 'node:fs'
 import { mkdir, rename, rm, stat, writeFile } from 'node:fs/promises'
@@ -44,8 +44,8 @@ export const GPU_BACKENDS = {
 }
 
 /**
- * The CUDA backend, compiled for the GPUs of this machine. The fetched one has machine code for
- * few GPUs, none of them with HBM. For all others the driver must compile it, and an older driver than its toolkit's cannot.
+ * The CUDA backend, compiled for the GPUs of this machine. The downloaded one has machine code for few GPUs, none of
+ * them with HBM. For all others the driver must compile it, which a driver older than its toolkit cannot.
  * @type {Recipe}
  */
 export const CUDA = {
@@ -55,7 +55,7 @@ export const CUDA = {
   folders: ['ggml'],
   root: 'ggml/src/ggml-cuda',
   includes: ['ggml/src', 'ggml/include', 'ggml/src/ggml-cuda'],
-  // As ggml's CMakeLists.txt has them.
+  // As in ggml's CMakeLists.txt.
   sources: [
     '*.cu',
     ...['fattn-tile', 'fattn-mma', 'mmq', 'mmf'].map((kind) => `template-instances/${kind}*.cu`),
@@ -151,7 +151,7 @@ export function backendDirectory({ name, integrity, file }, platform, env = proc
 }
 
 /**
- * The same of the library that is compiled for this machine's GPU; null where a backend is never compiled.
+ * The same for the library that is compiled for this machine's GPU; null if a backend is never compiled.
  * @type {FindBackend}
  */
 export function compiledDirectory({ name }, platform, env = process.env) {
@@ -159,7 +159,7 @@ export function compiledDirectory({ name }, platform, env = process.env) {
 }
 
 /**
- * The same of the library that set-up has copied from Lookout's package of the backend; null where there is none.
+ * The same for the library that set-up has copied from Lookout's package of the backend; null if there is none.
  * @type {FindBackend}
  */
 export function packagedDirectory({ name }, platform, env = process.env) {
@@ -167,15 +167,18 @@ export function packagedDirectory({ name }, platform, env = process.env) {
 }
 
 /**
- * Path of a backend's library: the compiled one, or else the one of Lookout's package, or else the fetched one. Null when
- * it is missing or cut off.
+ * Path of a backend's library: the compiled one, or else the one of Lookout's package, or else the downloaded one. Null
+ * when it is missing or truncated.
  * @type {FindBackend}
  */
 export function findBackend(backend, platform, env = process.env) {
   return findOwn(backend, platform, env) ?? findIn(backendDirectory(backend, platform, env), backend)
 }
 
-/** The same without the fetched one. @type {FindBackend} */
+/**
+ * The same without the downloaded one.
+ * @type {FindBackend}
+ */
 export function findOwn(backend, platform, env = process.env) {
   for (const directoryOf of [compiledDirectory, packagedDirectory]) {
     const directory = directoryOf(backend, platform, env)
@@ -228,11 +231,11 @@ export async function fetchBackend(backend, { platform, workspace, projectRoot, 
 }
 
 /**
- * Moves a folder with a backend's library to its place in the cache, in place of what is there.
+ * Moves a folder with a backend's library to its place in the cache, replacing an existing one.
  * @param {GpuBackend} backend
  * @param {string} product
  * @param {string} target
- * @param {object} about for the manifest: what the library is.
+ * @param {object} about description of the library for the manifest.
  * @returns the path of the library.
  */
 export async function publish(backend, product, target, about = {}) {
@@ -243,7 +246,7 @@ export async function publish(backend, product, target, about = {}) {
   await mkdir(dirname(target), { recursive: true })
   await rm(target, { recursive: true, force: true })
   await rename(product, target).catch((error) => {
-    // Another set-up may have put it there meanwhile.
+    // Another set-up may have published it in the meantime.
     if (findIn(target, backend) === null) throw error
   })
   return join(target, library)

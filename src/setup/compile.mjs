@@ -14,12 +14,12 @@ const PROJECT_ROOT = dirname(dirname(dirname(fileURLToPath(import.meta.url))))
 
 /** Memory for one compiler process. The largest files take about 600 MB. */
 const BYTES_PER_JOB = 768 * 2 ** 20
-/** The file that includes those that are compiled together. */
+/** The file that includes sources that are compiled together. */
 const TOGETHER = 'together.cpp'
 
 /**
- * Compiles one library. An object that an earlier run has left is used again if its file, the headers that are not
- * llama.cpp's own, the flags and the compiler are the same.
+ * Compiles one library. An object of an earlier run is reused if its file, the headers other than llama.cpp's own, the
+ * flags and the compiler are the same.
  * @param {Recipe} recipe
  * @param {Compilation} to
  */
@@ -27,9 +27,9 @@ export async function compileLibrary(recipe, to) {
   const { compiler: command, source, objects, output, prebuilt, linkFlags = [], machine = '', progress } = to
   const [compiler, ...compilerArgs] = command
   const root = join(source, recipe.root)
-  // Assertions name their source file: without the folders, a build is the same wherever it is made.
+  // Assertions name their source file: without the folders, a build is the same in every location.
   const folders = [source, PROJECT_ROOT].map((folder) => `-ffile-prefix-map=${folder}/=`)
-  // nvcc splits what it passes on at commas and spaces.
+  // nvcc splits arguments that it passes on at commas and spaces.
   const names = recipe.nvcc
     ? folders.filter((flag) => !/[\s,]/.test(flag)).map((flag) => `-Xcompiler=${flag}`)
     : folders
@@ -62,7 +62,7 @@ export async function compileLibrary(recipe, to) {
       const key = hashOf([common, ...flags, ...(await Promise.all(texts.map((path) => readFile(path, 'utf8'))))])
       const object = join(objects, `${basename(file)}-${key}.o`)
       if (!existsSync(object)) {
-        // An object appears when it is whole, so a compiler that is killed leaves none that is cut off.
+        // An object gets its name once it is complete, so a compiler that is killed leaves no truncated one.
         const partial = join(objects, `${process.pid}-${number}.o`)
         await rm(partial, { force: true })
         await run(compiler, [...compilerArgs, ...flags, ...names, ...includes, '-c', file, '-o', partial])
@@ -76,7 +76,7 @@ export async function compileLibrary(recipe, to) {
   try {
     await Promise.all(workers)
   } finally {
-    // After a failure, let the other compilers finish their file before the folder is deleted.
+    // After a failure, other compilers finish their current file before the folder is deleted.
     next = files.length
     await Promise.allSettled(workers)
   }
@@ -95,10 +95,10 @@ export async function compileLibrary(recipe, to) {
 }
 
 /**
- * Replaces what a recipe corrects in the source tree.
+ * Applies a recipe's fixes to the source tree.
  * @param {Pick<Recipe, 'what' | 'fixes'>} recipe
  * @param {string} source
- * @throws SetupError when a text to replace is not there exactly once: the fix was made for other sources.
+ * @throws SetupError when a text to replace does not occur exactly once: the fix was made for other sources.
  */
 export async function applyFixes({ what, fixes = [] }, source) {
   for (const { file, text, by } of fixes) {
@@ -113,8 +113,8 @@ export async function applyFixes({ what, fixes = [] }, source) {
 }
 
 /**
- * Hash of what all objects of a build depend on beside their own file. llama.cpp's headers are pinned with their release; ours,
- * and those that fixes change, are not.
+ * Hash of everything that all objects of a build depend on besides their own file. llama.cpp's headers are pinned with
+ * their release; ours, and those that fixes change, are not.
  */
 async function hashOfAll(recipe, source, theirs, others) {
   const compiled = new Set(theirs.map((file) => join(recipe.root, file)))
@@ -132,7 +132,7 @@ async function versionOf([compiler, ...args]) {
   return run(compiler, [...args, '--version'])
 }
 
-/** Whether the compiler can make a library that uses OpenMP. */
+/** Whether the compiler can build a library that uses OpenMP. */
 async function hasOpenMp([compiler, ...args], folder) {
   const source = join(folder, 'openmp.cpp')
   await writeFile(source, '#include <omp.h>\nint threads() { return omp_get_max_threads(); }\n')

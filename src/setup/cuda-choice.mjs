@@ -4,14 +4,14 @@ import { run } from './run.mjs'
 
 /** @import { CudaPackage, Gpu } from './types.ts' */
 
-/** The oldest driver for CUDA 13, by which the package's backend is compiled. */
+/** The minimum driver for CUDA 13, with which the package's backend is compiled. */
 const DRIVER_MAJOR = 580
-/** The driver's program takes seconds for each GPU where nothing has used the GPUs yet. */
+/** The driver's program takes seconds per GPU if no program has used the GPUs yet. */
 const LIMIT_MS = 120_000
 
 /**
- * NVIDIA's GPUs of this machine, by the driver's own program; none where it is missing or fails.
- * @throws SetupError when it does not answer: what uses a GPU would hang as well.
+ * NVIDIA's GPUs of this machine, by the driver's own program; none if it is missing or fails.
+ * @throws SetupError when it does not respond: everything that uses a GPU would hang as well.
  * @returns {Promise<Gpu[]>}
  */
 export async function findGpus(command = 'nvidia-smi', limitMs = LIMIT_MS) {

@@ -11,7 +11,10 @@ import { commandFor, fetchWheel, unpackWheel } from './wheels.mjs'
 
 const PLATFORM = 'py3-none-manylinux2014_x86_64.manylinux_2_17_x86_64'
 
-/** Wheels of CUDA 13.0 for Linux x64. A driver for CUDA 13 runs what they compile, without a forward-compatibility package. */
+/**
+ * Wheels of CUDA 13.0 for Linux x64. A driver for CUDA 13 runs code compiled with them, without a forward-compatibility
+ * package.
+ */
 const [RUNTIME, CUBLAS] = [
   {
     name: 'nvidia-cuda-runtime',
@@ -28,7 +31,7 @@ const [RUNTIME, CUBLAS] = [
 ]
 
 /**
- * What the backend is compiled with, for machines without a CUDA toolkit.
+ * The compiler and headers for the backend, for machines without a CUDA toolkit.
  * @type {readonly Wheel[]}
  */
 export const TOOLKIT_WHEELS = [
@@ -60,7 +63,7 @@ export const TOOLKIT_WHEELS = [
   CUBLAS,
 ]
 
-/** Where the wheels have everything. */
+/** The folder in the wheels that contains everything. */
 export const WHEEL_ROOT = 'nvidia/cu13/'
 const RUNTIME_WHEELS = [RUNTIME, CUBLAS]
 const RUNTIME_FILES = ['libcudart.so.13', 'libcublas.so.13', 'libcublasLt.so.13']
@@ -110,7 +113,7 @@ async function fetchRuntime(runtime, { workspace, log, env, wheels, get }) {
   try {
     await fetchWheels(wheels, product, workspace, { log, env, get }, (name) => {
       if (RUNTIME_FILES.includes(basename(name))) return basename(name)
-      // NVIDIA's terms go with its libraries.
+      // NVIDIA's licence terms accompany its libraries.
       return name.endsWith('/License.txt') ? `LICENSE.${name.split('-')[0]}` : null
     })
   } catch (error) {

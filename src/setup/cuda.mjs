@@ -68,8 +68,8 @@ export function findPackagedCuda({ file }, platform) {
 }
 
 /**
- * Adds the CUDA backend in the first of the ways that gives one that computes what it should, and logs which, or why none
- * does. On a machine without a GPU, the backend is for another one, and is not tried.
+ * Adds the CUDA backend by the first method whose backend computes correctly, and logs which one, or why none does. On a
+ * machine without a GPU, the backend is for another machine, and is not checked.
  * @param {GpuBackend} backend
  * @param {{ prebuilt: PrebuiltLibraries, workspace: string, projectRoot: string, mayFetch: boolean,
  *   log: (message: string) => void, seconds: () => string,
@@ -106,7 +106,7 @@ export async function addCuda(backend, to) {
 }
 
 const ADVICE = 'Check that the driver answers ("nvidia-smi") and that the GPU is free, and try again.'
-/** Refusals of a library that lie in its file, in what it computes, and in what it was compiled for. */
+/** Refusals that are due to the library's file, to its results, or to its target architectures. */
 const NO_LIBRARY = /file too short|invalid ELF header|ELF file/
 const WRONG = / is wrong$/
 const OTHER_GPU = /no kernel image is available|^ggml was not compiled with/
@@ -129,8 +129,9 @@ function gpuText(gpus) {
 }
 
 /**
- * Removes a library that is useless: it is damaged, computes nonsense or was made for another GPU, and the engine would
- * prefer it. Any other cause may pass, such as a driver that is missing or a GPU that is busy, and compiling takes half an hour.
+ * Removes a library that is useless because it is damaged, computes nonsense or was built for another GPU: the engine
+ * would prefer it. Any other cause may be temporary, such as a missing driver or a busy GPU, and compiling takes half
+ * an hour.
  */
 async function checkCached(_backend, { cached, ...to }) {
   const refusal = await check(cached, to)
@@ -142,7 +143,7 @@ async function checkCached(_backend, { cached, ...to }) {
   return isDamaged ? `it is damaged (${refusal})` : refusal
 }
 
-/** Whether a library is the file that was put into the cache. A manifest of an earlier version has no hash. */
+/** Whether a library is unchanged since it was put into the cache. A manifest of an earlier version has no hash. */
 function isWhole(library) {
   const expected = JSON.parse(readFileSync(join(dirname(library), MANIFEST_FILE), 'utf8')).sha256
   return expected === undefined || expected === sha256(library)
@@ -160,7 +161,7 @@ async function copyPackaged(backend, { packaged, ...to }) {
   return null
 }
 
-/** Compiles the backend for this machine's GPUs. One that was interrupted goes on where it stopped. */
+/** Compiles the backend for this machine's GPUs. An interrupted compilation is resumed. */
 async function compile(backend, { nvcc, gpus, ...to }) {
   const { log, workspace, projectRoot, prebuilt } = to
   log(`compiling the CUDA backend with ${nvcc}, in about 35 minutes divided by the number of cores`)
@@ -169,7 +170,7 @@ async function compile(backend, { nvcc, gpus, ...to }) {
   const product = join(workspace, 'compiled')
   await mkdir(product)
   const output = join(product, basename(backend.file))
-  // The toolkit's libraries need not be where the loader looks.
+  // The toolkit's libraries may be outside the loader's search path.
   const libraries = join(dirname(dirname(realpathSync(nvcc))), 'lib64')
   await compileLibrary(CUDA, {
     compiler: [nvcc],
@@ -196,7 +197,7 @@ async function fetchTheirs(backend, to) {
   return check(cached ?? (await fetchBackend(backend, { ...to, platform })), to)
 }
 
-/** What is wrong with a library; null when nothing is. Adds CUDA's runtime where only that is missing. */
+/** The problem with a library; null if there is none. Adds CUDA's runtime if only that is missing. */
 async function check(library, to) {
   const { prebuilt, hasGpu } = to
   let refusal = await checkKernels(library, prebuilt)

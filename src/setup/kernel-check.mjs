@@ -1,5 +1,6 @@
-// Whether compiled kernels, or a GPU backend, compute what they should. A compiler may mistake an intrinsic, as GCC 12 does
-// with AMX, and a driver may be too old for a backend: the engine would crash at its first product, or answer nonsense.
+// Checks whether compiled kernels, or a GPU backend, compute correctly. A compiler may mishandle an intrinsic, as GCC
+// 12 does with AMX, and a driver may be too old for a backend: the engine would crash at its first product, or generate
+// nonsense.
 import { spawn } from 'node:child_process'
 import { fileURLToPath } from 'node:url'
 import { giveUp } from './run.mjs'
@@ -7,16 +8,19 @@ import { giveUp } from './run.mjs'
 /** @import { PrebuiltLibraries } from './types.ts' */
 
 const SCRIPT = fileURLToPath(new URL('./kernel-sums.mjs', import.meta.url))
-/** The check takes less than a second; a machine that is busy compiling, or compiles a GPU's programs, needs longer. */
+/**
+ * The check takes less than a second, but longer on a machine that is busy compiling, or that compiles a GPU's
+ * programs.
+ */
 const LIMIT_MS = 60_000
-/** What a GPU backend, or the loader, writes before it ends the process. */
+/** What a GPU backend, or the loader, prints before it ends the process. */
 const CAUSE = /((CUDA|ROCm|Vulkan) error: .*|ggml was not compiled with .*|failed to load .*?: (.*))$/im
 
 /**
- * Loads a library in another process, which it may crash, and has it do sums whose results are known.
+ * Loads a library in another process, which it may crash, and runs calculations with known results on it.
  * @param {string} library path of compiled kernels or of a GPU backend.
  * @param {Pick<PrebuiltLibraries, 'ggmlBase' | 'ggml'>} prebuilt
- * @returns {Promise<string | null>} what is wrong, in a few words; null when nothing is.
+ * @returns {Promise<string | null>} the problem, in a few words; null if there is none.
  */
 export function checkKernels(library, { ggmlBase, ggml }, limitMs = LIMIT_MS) {
   return new Promise((resolve) => {
@@ -29,7 +33,7 @@ export function checkKernels(library, { ggmlBase, ggml }, limitMs = LIMIT_MS) {
       giveUp(child)
       conclude(() => `the check did not end within ${limitMs / 1000} s`)
     }, limitMs)
-    // How the process ends after its answer does not matter: Node unloads libraries whose threads may still run.
+    // The exit status after the answer does not matter: Node unloads libraries whose threads may still run.
     const conclude = (otherwise) => {
       clearTimeout(timer)
       const answer = found.trim()

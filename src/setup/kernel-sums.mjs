@@ -1,5 +1,6 @@
-// node kernel-sums.mjs GGML_BASE GGML LIBRARY: has the compiled kernels, or a GPU backend, do sums and compares them with
-// plain arithmetic. Prints what is wrong, or `right`. `kernel-check.mjs` starts it in a process of its own.
+// node kernel-sums.mjs GGML_BASE GGML LIBRARY: runs calculations on the compiled kernels, or on a GPU backend, and
+// compares the results with plain arithmetic. Prints the problem, or `right`. `kernel-check.mjs` starts it in a
+// separate process.
 import koffi from 'koffi'
 
 const [, , ggmlBase, ggml, library] = process.argv
@@ -31,7 +32,7 @@ const supports = base.func('ggml_backend_dev_supports_op', 'bool', [P, P])
 
 const F32 = 0
 const F16 = 1
-/** Types of weights: ggml's number, and its function that makes them floats again. */
+/** Types of weights: ggml's number, and its dequantisation function. */
 const WEIGHTS = [
   { name: 'F16', type: F16, toFloats: 'ggml_fp16_to_fp32_row' },
   { name: 'Q4_0', type: 2, toFloats: 'dequantize_row_q4_0' },
@@ -39,12 +40,15 @@ const WEIGHTS = [
   { name: 'Q4_K', type: 12, toFloats: 'dequantize_row_q4_K' },
   { name: 'Q6_K', type: 14, toFloats: 'dequantize_row_q6_K' },
 ].map((weights) => ({ ...weights, toFloats: base.func(weights.toFloats, 'void', [P, P, 'int64']) }))
-/** Permitted errors, as shares of the largest number in a result. Kernels round the other factor of a product to 8 bits. */
+/**
+ * Permitted errors, as fractions of the largest number in a result. Kernels round the other factor of a product to 8
+ * bits.
+ */
 const PRODUCT_ERROR = 0.03
 const ATTENTION_ERROR = 0.001
-/** Without a mask it may be ggml's own, whose sums are in f16. */
+/** Without a mask, ggml's own attention may run, whose sums are in f16. */
 const STOCK_ATTENTION_ERROR = 0.01
-/** One token, a few, and as many as fill a tile. */
+/** One token, a few, and enough to fill a tile. */
 const ROWS = [1, 5, 64]
 const WIDTH = 512
 const HEIGHT = 128
@@ -56,7 +60,9 @@ const random = randomNumbers(1)
 
 console.log(device === null ? 'it finds no device' : (sums() ?? 'right'))
 
-/** What computes: a backend of ggml, with its registry and device, and the choice of a token where the library has it. */
+/**
+ * Opens a backend of ggml, with its registry and device, and the function that chooses a token if the library has it.
+ */
 function open() {
   const own = koffi.load(library)
   try {
@@ -66,7 +72,7 @@ function open() {
     const registry = own.func('ggml_backend_cpu_reg', P, [])()
     return { registry, device: deviceOf(registry, 0), backend, likeliest }
   } catch {
-    // Not our kernels: a GPU's.
+    // The library is not our kernels but a GPU backend.
   }
   const registry = koffi.load(ggml).func('ggml_backend_load', P, ['str'])(library)
   if (registry === null) throw new Error('ggml cannot load it')
@@ -76,7 +82,7 @@ function open() {
   return { registry, device, backend, likeliest: null }
 }
 
-/** What is wrong, or null. */
+/** The problem, or null. */
 function sums() {
   for (const weights of WEIGHTS) {
     for (const [layout, buffers] of bufferTypes()) {
@@ -93,7 +99,10 @@ function sums() {
   return likeliest === null || choiceIsRight() ? null : 'the likeliest token is wrong'
 }
 
-/** Where weights can be: in the layout of their file, and in those that the kernels change them to (AMX, repacked). */
+/**
+ * Possible memory of weights: in the layout of their file, and in those to which the kernels convert them (AMX,
+ * repacked).
+ */
 function bufferTypes() {
   const found = [['as stored', plainBuffers(device)]]
   const address = addressOf(registry, 'ggml_backend_dev_get_extra_bufts')
@@ -106,7 +115,7 @@ function bufferTypes() {
   return found
 }
 
-/** The largest error of a product, as a share of the largest number in it; 0 where the kernels do not offer it. */
+/** The largest error of a product, as a fraction of the largest number in it; 0 if the kernels do not support it. */
 function productError({ type, toFloats }, buffers, rows) {
   const weights = newContext()
   const rest = newContext()
@@ -141,7 +150,7 @@ function productError({ type, toFloats }, buffers, rows) {
   }
 }
 
-/** The same for attention over f16 keys and values, of which every row sees a part, or without a mask all. */
+/** The same for attention over f16 keys and values: each row attends to some of them, or without a mask to all. */
 function attentionError(rows, isMasked) {
   const [width, cells, heads] = [64, 256, 2]
   const context = newContext()

@@ -1,14 +1,17 @@
-// Levels of x86-64 for which the kernels are compiled ahead, and the choice of one for a processor. Plain JavaScript:
+// Levels of x86-64 for which the kernels are precompiled, and the choice of one for a processor. Plain JavaScript:
 // set-up may run on an older Node.
 import { readFileSync } from 'node:fs'
 
 /** @import { Level, Recipe } from './types.ts' */
 
-/** As /proc/cpuinfo names them. What the psABI's x86-64-v3 and x86-64-v4 add, without what no processor lacks beside it. */
+/**
+ * As in /proc/cpuinfo: the features that the psABI's x86-64-v3 and x86-64-v4 add, without those that every such
+ * processor has.
+ */
 const V3 = ['avx', 'avx2', 'bmi1', 'bmi2', 'f16c', 'fma', 'abm', 'movbe', 'xsave']
 const V4 = [...V3, 'avx512f', 'avx512bw', 'avx512cd', 'avx512dq', 'avx512vl']
 
-/** What ggml itself asks the processor for before it uses a library (cpu-feats.cpp). */
+/** The features that ggml itself checks before it uses a library (cpu-feats.cpp). */
 const V3_CHECKS = ['SSE42', 'AVX', 'AVX2', 'BMI2', 'FMA', 'F16C'].map((name) => `-DGGML_${name}`)
 const V4_CHECKS = [...V3_CHECKS, '-DGGML_AVX512', '-DGGML_AVX512_VNNI']
 
@@ -50,7 +53,7 @@ export function atLevel(recipe, { name, flags }) {
   return { ...recipe, level: name, flags: recipe.flags.flatMap((flag) => (flag === '-march=native' ? flags : flag)) }
 }
 
-/** The processor's features, sorted and separated by spaces; empty where the system does not list them. */
+/** The processor's features, sorted and separated by spaces; empty if the system does not list them. */
 export function processorFeatures() {
   try {
     const line = /^flags\s*:(.*)$/m.exec(readFileSync('/proc/cpuinfo', 'utf8'))

@@ -27,18 +27,18 @@ export const MTMD = {
   folders: ['tools/mtmd', 'include', 'ggml/include', 'vendor'],
   root: 'tools/mtmd',
   includes: ['tools/mtmd', 'include', 'ggml/include', 'vendor'],
-  // The dearest first: it takes as long as all others.
+  // The most expensive one first: it takes as long as all others together.
   sources: ['clip.cpp', 'mtmd.cpp', 'mtmd-image.cpp', 'mtmd-audio.cpp'],
-  // Each takes two seconds for the headers, and a quarter of one for itself.
+  // Each takes two seconds for the headers, and a quarter of a second for itself.
   together: ['models/*.cpp'],
-  // The library that the engine needs in any case is the one that is compiled.
+  // Compiled into this library because the engine always needs it.
   own: ['encoder', 'pulse', 'spin'].map((name) => `src/inference/local/native/${name}.cpp`),
   flags: ['-O2', '-fPIC', '-DNDEBUG', '-DLLAMA_SHARED', '-DGGML_SHARED'],
   needs: ['llama', 'ggml', 'ggmlBase'],
   fixes: [
-    // Pixtral's row ends are computed from a tensor that nothing has written. Zero times what is not a number is none.
+    // Pixtral's row ends are computed from an uninitialised tensor. Zero times NaN is NaN, not zero.
     { file: 'tools/mtmd/models/pixtral.cpp', text: 'ggml_scale(ctx0, tok, 0.0)', by: 'ggml_fill(ctx0, tok, 0.0f)' },
-    // 256 values have 256 results for each channel: a table, in place of two divisions for each of three million.
+    // 256 values have 256 results per channel: a table replaces two divisions for each of three million values.
     {
       file: 'tools/mtmd/clip-impl.h',
       text: '    void normalize(const float mean[3], const float std[3]) {\n',
@@ -68,7 +68,7 @@ export const MTMD = {
       text: '    dst.from_u8(img);\n    if (normalized) {\n        dst.normalize(hparams.image_mean, hparams.image_std);\n    }\n',
       by: '    if (normalized && !img.is_placeholder()) {\n        dst.from_u8_normalized(img, hparams.image_mean, hparams.image_std);\n    } else {\n        dst.from_u8(img);\n    }\n',
     },
-    // The result goes where `lookout_encoder_run` wants it. See encoder.cpp.
+    // The result goes to the destination that `lookout_encoder_run` wants. See encoder.cpp.
     {
       file: 'tools/mtmd/clip.cpp',
       text: '            ggml_backend_tensor_get(embeddings, out_batch_embd.data(), 0, ggml_nbytes(embeddings));\n',
@@ -95,7 +95,7 @@ export const CPU = {
     ...['ggml-cpu', 'repack', 'iqp', 'hbm', 'traits', 'binary-ops', 'unary-ops', 'vec'].map((n) => `${n}.cpp`),
     ...['amx/amx.cpp', 'arch/x86/repack.cpp', 'arch/x86/cpu-feats.cpp'],
   ].map((name) => `ggml-cpu/${name}`),
-  // Three of them in place of ops.cpp, amx/mmq.cpp and llamafile/sgemm.cpp, which they include.
+  // Three of them replace ops.cpp, amx/mmq.cpp and llamafile/sgemm.cpp, which they include.
   own: [
     ...['attention', 'amx', 'logits', 'gemm', 'quantize', 'gemm-f16', 'gemm-f32', 'zero-pages', 'cell-order'],
     'thread-team',
@@ -121,7 +121,7 @@ export const CPU = {
     // With it, ggml sums products of f16 in f16: probabilities then differ by a hundredth, depending on the batch.
     '-U__AVX512FP16__',
   ],
-  // ggml's own threads wait for each other in a loop without an end. Beside one busy program, on two cores, a token then
+  // ggml's own threads wait for each other in an endless loop. Beside one busy program, on two cores, a token then
   // takes 8 to 30 times as long; OpenMP's threads wait for a moment and then sleep (GOMP_SPINCOUNT).
   openmp: ['-fopenmp', '-DGGML_USE_OPENMP'],
   needs: ['ggmlBase'],
@@ -168,7 +168,7 @@ export const CPU = {
       text: '    quantize_row_q8_K_ref(x, y, k);\n',
       by: '    extern void lookout_quantize_row_q8_K(const float *, void *, int64_t);\n    lookout_quantize_row_q8_K(x, y, k);\n',
     },
-    // Where there is AMX, ggml rearranges weights of f16 for code that does not use it, and is slower than gemm-f16.cpp.
+    // With AMX, ggml rearranges f16 weights for code that does not use AMX, and is slower than gemm-f16.cpp.
     {
       file: 'ggml/src/ggml-cpu/amx/amx.cpp',
       text: '            case GGML_TYPE_F16:\n                alignment = 16;\n                break;\n',
@@ -184,7 +184,10 @@ export function ownSources({ own = [] }) {
   return own.map(inProject)
 }
 
-/** Paths of the headers of them. @param {Pick<Recipe, 'ownHeaders'>} recipe */
+/**
+ * Paths of their headers.
+ * @param {Pick<Recipe, 'ownHeaders'>} recipe
+ */
 export function ownHeaders({ ownHeaders: names = [] }) {
   return names.map(inProject)
 }
@@ -202,7 +205,7 @@ export class SetupError extends Error {
 }
 
 /**
- * Folder for what is built once per machine. It is outside node_modules because `npm ci` deletes that.
+ * Folder for files that are built once per machine. It is outside node_modules because `npm ci` deletes that.
  * @returns {string}
  */
 export function cacheDirectory(env = process.env) {
@@ -219,8 +222,8 @@ export function cacheDirectory(env = process.env) {
 }
 
 /**
- * The name of a build's folder, which stands for everything that determines the build. A build for a level is the same on
- * all machines.
+ * The name of a build's folder, which identifies everything that determines the build. A build for a level is the same
+ * on all machines.
  * @param {Recipe} recipe
  * @param {string} platform
  */
@@ -277,8 +280,8 @@ export function findCompiled(recipe, platform, env = process.env) {
 }
 
 /**
- * A library of the platform package, with its recipe; null when there is none that belongs to these sources and that this
- * processor can run. Of the kernels it is the best that the processor supports, and that set-up has not refused.
+ * A library of the platform package, with its recipe; null if none belongs to these sources and runs on this processor.
+ * For the kernels, it is the best one that the processor supports and set-up has not refused.
  * @param {Recipe} recipe
  * @param {string} platform
  * @returns {{ readonly path: string, readonly recipe: Recipe } | null}
@@ -304,7 +307,7 @@ export function packageDirectory(platform) {
 }
 
 /**
- * What is wrong with a library that failed its check on this machine; null when there is none.
+ * The problem with a library that failed its check on this machine; null if there is none.
  * @type {FindLibrary}
  */
 export function findRefusal(recipe, platform, env = process.env) {
@@ -330,7 +333,7 @@ function readBuild(directory, recipe) {
  * @param {string} directory
  * @param {Recipe} recipe
  * @param {string} platform
- * @param {string | null} refused what is wrong with the library, which is then not used; null when nothing is.
+ * @param {string | null} refused the problem with the library, which is then not used; null if there is none.
  */
 export function writeManifest(directory, recipe, platform, refused) {
   const library = libraryFile(recipe, platform)

@@ -1,4 +1,4 @@
-// Builds the pages that the server serves, each from a folder of its own into one below `dist/`.
+// Builds the pages that the server serves, each from its own folder into one below `dist/`.
 import { createHash } from 'node:crypto'
 import { existsSync } from 'node:fs'
 import { chmod, copyFile, mkdir, mkdtemp, readdir, readFile, rename, rm, stat, writeFile } from 'node:fs/promises'
@@ -17,9 +17,9 @@ export const STUDIO = {
   source: 'studio',
   // Where the server looks for the built page.
   directory: join(PROJECT_ROOT, 'dist/studio'),
-  // What the page is made of besides its source: it shares these rooms with the server.
+  // The sources of the page besides its own: it shares these rooms with the server.
   shared: ['src/client', 'src/drawing', 'src/exports', 'src/grounding'],
-  // Media to try, which the documentation shows too.
+  // Sample media, which the documentation also shows.
   files: ['shapes.png', 'shapes.webm', 'words.mp3', 'coffee.jpg'].map((name) => [
     `docs/pictures/${name}`,
     `samples/${name}`,
@@ -37,12 +37,12 @@ export const REFERENCE = {
 }
 export const PAGES = [STUDIO, REFERENCE]
 
-/** The stamp names what the page was built from. */
+/** The stamp identifies the sources of the build. */
 const STAMP = 'built-from'
 const COMPRESSED = /[.](html|js|css|svg|json|txt)$/
 
 /**
- * Whether the built page is there and belongs to the present sources. The npm package has the page without its sources.
+ * Whether the page has been built from the current sources. The npm package has the page without its sources.
  * @param {Page} page
  */
 export async function isPageBuilt(page) {
@@ -52,7 +52,7 @@ export async function isPageBuilt(page) {
 }
 
 /**
- * Builds the page; the folder appears as a whole or not at all.
+ * Builds the page; the folder appears completely or not at all.
  * @param {Page} page
  * @throws Error with the bundler's output.
  */
@@ -72,7 +72,7 @@ export async function buildPage(page) {
     }
     await Promise.all((await filesBelow(output)).filter((file) => COMPRESSED.test(file)).map(compress))
     await writeFile(join(output, STAMP), stamp)
-    // A folder of mkdtemp is its owner's alone; the server may run as another user.
+    // Only the owner can access a folder from mkdtemp, but the server may run as another user.
     await chmod(output, 0o755)
     await publish(output, page.directory)
   } finally {
@@ -80,13 +80,13 @@ export async function buildPage(page) {
   }
 }
 
-/** The Node that came as a package, where there is one: the bundler needs a newer one than set-up itself. */
+/** The Node from the npm package, if installed: the bundler needs a newer one than set-up itself. */
 function ownNode() {
   const packaged = join(PROJECT_ROOT, `node_modules/node-${process.platform}-${process.arch}/bin/node`)
   return existsSync(packaged) ? packaged : process.execPath
 }
 
-/** A server that is running reads the folder only at its start. */
+/** A running server reads the folder only at its start. */
 async function publish(output, directory) {
   const old = `${output}-old`
   await rename(directory, old).catch(async (error) => {

@@ -16,7 +16,7 @@ const THIS_PLATFORM = `${process.platform}-${process.arch}`
 
 /**
  * Finds the prebuilt llama.cpp libraries in node_modules.
- * @param platform for which they are; another than this machine's only to compile for it.
+ * @param platform the target platform; another than this machine's only to compile for it.
  * @returns {PrebuiltLibraries}
  * @throws SetupError when the platform is not supported or the package is not installed.
  */

@@ -1,4 +1,5 @@
-// What Lookout runs on, checked by set-up and by the command line. Plain JavaScript: it may run on an older Node.
+// The platforms that Lookout supports, checked by set-up and by the command line. Plain JavaScript: it may run on an
+// older Node.
 import { SetupError } from './native-library.mjs'
 
 const NODE_MAJOR = 24

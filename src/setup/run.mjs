@@ -7,7 +7,8 @@ import { spawn } from 'node:child_process'
  * Runs a program to its end and returns its output.
  * @param {string} command
  * @param {readonly string[]} args
- * @param {SpawnOptions & { limitMs?: number | null }} options of `spawn`, and after how long the program is killed.
+ * @param {SpawnOptions & { limitMs?: number | null }} options of `spawn`, and the time after which the program is
+ * killed.
  * @returns {Promise<string>}
  * @throws Error with what the program printed; `code` is ENOENT when the program does not exist.
  */
@@ -43,7 +44,7 @@ export function run(command, args, { limitMs = null, ...options } = {}) {
 }
 
 /**
- * Kills a program without waiting for its end: one that hangs in a driver ends with the driver only.
+ * Kills a program without waiting for its end: if it hangs in a driver, it ends only with the driver.
  * @param {ChildProcess} child with pipes for its outputs.
  */
 export function giveUp(child) {

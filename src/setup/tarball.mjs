@@ -1,4 +1,4 @@
-// Fetches tarballs of npm packages of the pinned release. Plain JavaScript: set-up may run on an older Node.
+// Downloads tarballs of npm packages of the pinned release. Plain JavaScript: set-up may run on an older Node.
 import { createHash } from 'node:crypto'
 import { createReadStream } from 'node:fs'
 import { readdir } from 'node:fs/promises'
@@ -24,7 +24,7 @@ export async function needPrograms(...names) {
 /**
  * Downloads a package's tarball with npm and returns its path.
  * @param {{ name: string, integrity: string, contains: string }} spec
- * @param {string} folder where it is put; it must hold no other tarball.
+ * @param {string} folder the destination, which must contain no other tarball.
  * @param {string} projectRoot where npm runs, so that the project's .npmrc (registry, proxy) applies.
  * @throws SetupError when npm cannot fetch it, or when it is not the file with this integrity.
  */

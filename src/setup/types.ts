@@ -25,17 +25,17 @@ export interface Recipe {
   readonly folders: readonly string[]
   /** Relative to `root`, as are `includes`. */
   readonly sources: readonly string[]
-  /** More of them, which are compiled as one file: they share their headers, and no name of theirs is another's. */
+  /** Sources that are compiled as one file: they share their headers, and their names do not collide. */
   readonly together?: readonly string[]
-  /** Sources of this project that are compiled with the others, and what they include of it. */
+  /** Sources of this project that are compiled with the others, and their headers. */
   readonly own?: readonly string[]
   readonly ownHeaders?: readonly string[]
   readonly flags: readonly string[]
-  /** Are added where the compiler has OpenMP. */
+  /** Added if the compiler has OpenMP. */
   readonly openmp?: readonly string[]
   /** The prebuilt libraries that it is linked with. */
   readonly needs: readonly string[]
-  /** Are made in the sources before they are compiled. */
+  /** Applied to the sources before they are compiled. */
   readonly fixes?: readonly Fix[]
 }
 
@@ -46,19 +46,19 @@ interface Fix {
   readonly by: string
 }
 
-/** Something of a library on a machine, such as its path; null where there is nothing. */
+/** Finds something about a library on a machine, such as its path; null if there is nothing. */
 export type FindLibrary = (recipe: Recipe, platform: string, env?: NodeJS.ProcessEnv) => string | null
 
-/** A level of x86-64 for which kernels are compiled ahead. */
+/** A level of x86-64 for which kernels are precompiled. */
 export interface Level {
   readonly name: string
-  /** Features that a processor needs, as /proc/cpuinfo names them. */
+  /** Required features of the processor, as in /proc/cpuinfo. */
   readonly needs: readonly string[]
   /** The compiler's flags, in place of -march=native. */
   readonly flags: readonly string[]
 }
 
-/** What there is to compile a library with, and where the result goes. */
+/** The inputs of a compilation, and where the result goes. */
 export interface Compilation {
   /** The result of `findCompiler`, or nvcc. */
   readonly compiler: readonly string[]
@@ -70,9 +70,9 @@ export interface Compilation {
   readonly output: string
   readonly prebuilt: PrebuiltLibraries
   readonly linkFlags?: readonly string[]
-  /** Stands for what the compiled code depends on beside its source, its flags and its compiler. */
+  /** Identifies what the compiled code depends on besides its source, its flags and its compiler. */
   readonly machine?: string
-  /** Is called with the number of files done and of all files. */
+  /** Called with the number of finished files and of all files. */
   readonly progress: (done: number, all: number) => void
 }
 
@@ -89,7 +89,7 @@ export interface GpuBackend {
   readonly file: string
 }
 
-/** A path of a backend in the cache; null where there is none. */
+/** Returns a path of a backend in the cache; null if there is none. */
 export type FindBackend = (backend: GpuBackend, platform: string, env?: NodeJS.ProcessEnv) => string | null
 
 export interface Gpu {
@@ -103,7 +103,7 @@ export interface Gpu {
 export interface CudaPackage {
   readonly name: string
   readonly architectures: readonly number[]
-  /** Why it is not used in any case; null when nothing is wrong. */
+  /** Why it is never used; null if there is no problem. */
   readonly problem: string | null
 }
 
@@ -117,11 +117,11 @@ export interface Wheel {
   readonly sha256: string
 }
 
-/** How wheels are fetched. */
+/** How wheels are downloaded. */
 export interface WheelOptions {
-  /** PIP_INDEX_URL names another index than PyPI's. */
+  /** PIP_INDEX_URL names an index other than PyPI's. */
   readonly env?: NodeJS.ProcessEnv
-  /** Is called with the number of bytes that are there, and of all. */
+  /** Called with the number of downloaded bytes, and of all. */
   readonly progress?: (done: number, all: number) => void
   readonly get?: typeof fetch | undefined
 }

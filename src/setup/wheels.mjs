@@ -1,4 +1,4 @@
-// Fetches and unpacks wheels from PyPI, which hold NVIDIA's compiler and libraries. A wheel is a zip file. Plain
+// Downloads and unpacks wheels from PyPI that contain NVIDIA's compiler and libraries. A wheel is a zip file. Plain
 // JavaScript without packages: set-up may run on an older Node.
 import { createHash } from 'node:crypto'
 import { createReadStream, createWriteStream } from 'node:fs'
@@ -14,10 +14,10 @@ import { SetupError } from './native-library.mjs'
 const INDEX = 'https://pypi.org/simple'
 
 /**
- * Where wheels are fetched from: as with pip, PIP_INDEX_URL names a mirror. Its user name and password go into a header,
- * because `fetch` refuses them in an address, and repeats the address in its error.
- * @returns its address without them, with a slash at the end, and the header's value; null without a user name.
- * @throws SetupError when it is no address.
+ * The index of wheels: as with pip, PIP_INDEX_URL names a mirror. Its user name and password go into a header, because
+ * `fetch` rejects them in a URL, and repeats the URL in its error.
+ * @returns its URL without them, with a trailing slash, and the header's value; null without a user name.
+ * @throws SetupError when it is not a valid URL.
  */
 function indexOf({ PIP_INDEX_URL }) {
   let index
@@ -35,7 +35,7 @@ function indexOf({ PIP_INDEX_URL }) {
 }
 
 /**
- * The command that puts the files of wheels into a folder, for machines where set-up cannot fetch them.
+ * The command that puts the files of wheels into a folder, for machines where set-up cannot download them.
  * @param {readonly Wheel[]} wheels
  * @param {string} folder
  */
@@ -54,7 +54,7 @@ export function commandFor(wheels, folder) {
 export async function fetchWheel(wheel, folder, { env = process.env, progress = () => {}, get = fetch } = {}) {
   const { index, authorization } = indexOf(env)
   const page = new URL(`${wheel.name}/`, index).href
-  // Only the index's own server may see the password.
+  // Only the index's own server may receive the password.
   const headersFor = (address) =>
     authorization !== null && new URL(address).origin === index.origin ? { authorization } : {}
   const path = join(folder, wheel.file)
@@ -86,7 +86,7 @@ export async function fetchWheel(wheel, folder, { env = process.env, progress = 
   }
 }
 
-/** The address of a wheel, which the index's page of its package links to. */
+/** The URL of a wheel, from the links on its package's page in the index. */
 async function addressOf({ file }, page, headers, get) {
   const response = await request(page, headers, get)
   const text = await response.text()
@@ -101,7 +101,7 @@ async function addressOf({ file }, page, headers, get) {
 }
 
 async function request(address, headers, get) {
-  // A redirection to http would be followed silently.
+  // Otherwise a redirect to http would be followed silently.
   if (new URL(address).protocol !== 'https:')
     throw new SetupError(`Wheels are fetched over HTTPS only, not ${address}.`)
   const response = await get(address, { headers: { accept: 'text/html, */*;q=0.1', ...headers } })
@@ -126,9 +126,9 @@ const DEFLATED = 8
  * Unpacks files of a zip file.
  * @param {string} path
  * @param {string} folder
- * @param {(name: string) => string | null} place the path below `folder` for a name in the zip file; null leaves that file
- * out.
- * @throws SetupError when it is no zip file, or a name leads out of the folder.
+ * @param {(name: string) => string | null} place the path below `folder` for a name in the zip file; null leaves that
+ * file out.
+ * @throws SetupError when it is not a zip file, or a name leads out of the folder.
  */
 export async function unpackWheel(path, folder, place = (name) => name) {
   const file = await open(path)
@@ -168,7 +168,7 @@ async function entriesOf(file, path) {
       method: directory.readUInt16LE(at + 10),
       packed: directory.readUInt32LE(at + 20),
       bytes: directory.readUInt32LE(at + 24),
-      // Unix's mode, in the upper half.
+      // The Unix mode, in the upper half.
       mode: directory.readUInt32LE(at + 38) >>> 16,
       offset: directory.readUInt32LE(at + 42),
     })

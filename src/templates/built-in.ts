@@ -1,11 +1,9 @@
 import { CHATML } from './chatml.ts'
 
-/*
- * Templates for models whose files have none. A format is chosen only where the vocabulary has its marks: a mark that a
- * model does not know reaches it as the characters that it is written with, and the model goes on writing such marks.
- */
+/* Templates for models whose files have none. A format is chosen only if the vocabulary has its marks: a model that
+ * does not know a mark is given its characters as text, and goes on to write such marks itself. */
 
-/** Formats without a system role: the system text begins the user's turn behind it. */
+/** For formats without a system role: the system text is put at the beginning of the user's turn after it. */
 const JOINED = `{%- set joins = message.role == 'system' and not loop.last and messages[loop.index0 + 1].role == 'user' -%}
 {%- set head = messages[loop.index0 - 1].content + '\\n\\n' if message.role == 'user' and not loop.first and messages[loop.index0 - 1].role == 'system' else '' -%}`
 
@@ -28,8 +26,8 @@ ${JOINED}
 {%- endfor -%}`
 
 /**
- * A completion prompt without any marks, for models that were trained on no chat format, and for formats that are not
- * known here: `User: …`, an empty line, `Assistant:`.
+ * A completion prompt without any marks, for models that were not trained on a chat format, and for unknown formats:
+ * `User: …`, an empty line, `Assistant:`.
  */
 export const PLAIN = `{{- bos_token -}}
 {%- for message in messages -%}
@@ -38,10 +36,10 @@ export const PLAIN = `{{- bos_token -}}
 {%- endfor -%}
 {%- if add_generation_prompt -%}{{- 'Assistant:' -}}{%- endif -%}`
 
-/** How a card names a built-in template in `engine.chatTemplate`: `built-in:chatml`. */
+/** Prefix of a built-in template's name in `engine.chatTemplate` of a card: `built-in:chatml`. */
 export const BUILT_IN_PREFIX = 'built-in:'
 
-/** By the names that cards know them by. */
+/** By their names in cards. */
 export const BUILT_IN_TEMPLATES = {
   chatml: CHATML,
   gemma: GEMMA,
@@ -51,7 +49,7 @@ export const BUILT_IN_TEMPLATES = {
 } as const
 export type BuiltInName = keyof typeof BUILT_IN_TEMPLATES
 
-/** Formats that llama.cpp knows by the same names. A GGUF file may hold such a name instead of a template. */
+/** Formats that llama.cpp knows by the same names. A GGUF file may contain such a name instead of a template. */
 export const LLAMA_CPP_FORMATS: ReadonlySet<string> = new Set<BuiltInName>(['chatml', 'gemma', 'llama3'])
 
 /** Tokens that the vocabulary must have; `plain` needs none. */
@@ -67,7 +65,7 @@ const MARKS: Readonly<Record<BuiltInName, readonly string[]>> = {
 export const BUILT_IN_MARKS: readonly string[] = Object.values(MARKS).flat()
 
 /**
- * The template for a model that comes without one.
+ * The template for a model without one.
  * @param has whether the vocabulary has a token.
  */
 export function builtInFor(has: (token: string) => boolean): BuiltInName {

@@ -1,4 +1,4 @@
-/** A conversation in the form in which it is given to chat templates. */
+/** A conversation in the form that chat templates take. */
 export interface Turn {
   readonly role: 'system' | 'user' | 'assistant' | 'tool'
   readonly content: string
@@ -28,19 +28,19 @@ export interface TemplateInput {
   readonly tools: readonly TemplateTool[]
   /** Whether reasoning is on. */
   readonly thinking: boolean
-  /** How much, for templates that tell their model. */
+  /** How much reasoning, for templates that tell their model. */
   readonly effort?: Effort
 }
 
 export type Effort = 'low' | 'medium' | 'high'
 
-/** Whether a template reads `content` as a string or as a list of parts: the wrong one renders to nothing. */
+/** Whether a template reads `content` as a string or as a list of parts; the wrong form renders as nothing. */
 export type ContentShape = 'string' | 'parts'
 
-/** What a template takes as `tools` where there are none: most take None, and some only that it is undefined. */
+/** The value of `tools` if there are none: most templates accept None, but some only an undefined variable. */
 export type NoTools = 'none' | 'undefined'
 
-/** Texts of the special tokens that templates refer to; empty when the model has none. */
+/** Texts of the special tokens that templates refer to; empty if the model has none. */
 export interface SpecialTokens {
   readonly bosToken: string
   readonly eosToken: string
@@ -50,7 +50,7 @@ export interface SpecialTokens {
 export interface ThinkingSwitch {
   readonly on: Readonly<Record<string, unknown>>
   readonly off: Readonly<Record<string, unknown>>
-  /** Whether `reasoning_effort` may be any of the efforts. */
+  /** Whether `reasoning_effort` accepts any of the efforts. */
   readonly takesEffort?: boolean
 }
 
@@ -59,11 +59,11 @@ export interface ValueOptions {
   readonly noTools: NoTools
   readonly tokens: SpecialTokens
   readonly thinking: ThinkingSwitch
-  /** What turns may hold beside a call; anything by default. */
+  /** What a turn may contain beside a call; anything by default. */
   readonly besideCalls?: BesideCalls
 }
 
-/** Some templates take one call in a turn, and some of those no text beside thoughts there. */
+/** Some templates accept only one call per turn, and some of those no text beside a thought in it. */
 export interface BesideCalls {
   readonly otherCalls: boolean
   readonly bothTexts: boolean
@@ -91,7 +91,7 @@ export function templateVariables(
   }
 }
 
-/** Gives calls turns that the template takes. */
+/** Rearranges turns with calls into a form that the template accepts. */
 function withCalls(turns: readonly Turn[], beside: BesideCalls = { otherCalls: true, bothTexts: true }): Turn[] {
   return turns.flatMap((turn, at): Turn[] => {
     if (turn.role === 'tool' && !beside.otherCalls && turnOf(turn, turns.slice(0, at)) !== undefined) return []
@@ -108,7 +108,7 @@ function withCalls(turns: readonly Turn[], beside: BesideCalls = { otherCalls: t
   })
 }
 
-/** The turn with several calls that this one answers. */
+/** The earlier turn with several calls that includes the one that this turn answers. */
 function turnOf({ answers }: Turn, earlier: readonly Turn[]): Turn | undefined {
   return earlier.find(({ toolCalls = [] }) => toolCalls.length > 1 && toolCalls.some(({ id }) => id === answers?.id))
 }
@@ -123,7 +123,7 @@ function toMessage({ role, content, reasoning, toolCalls = [], answers }: Turn, 
   return {
     role,
     content: shape === 'string' ? content : empty ? [] : [{ type: 'text', text: content }],
-    // The second is how gpt-oss knows it. Transformers gives both.
+    // gpt-oss uses the second name. Transformers passes both.
     ...(reasoning === undefined ? {} : { reasoning_content: reasoning, thinking: reasoning }),
     ...(toolCalls.length === 0
       ? {}

@@ -3,19 +3,18 @@ import type { ToolSyntaxName } from '../families/tool-syntax.ts'
 import { type TemplateInput, templateVariables } from './conversation.ts'
 import { attempted, called, NEEDLE, NO_TOKENS, type Render, readTraits, type TemplateTraits, USER } from './traits.ts'
 
-/** What a chat template says about its model. */
+/** Properties of a model that its chat template reveals. */
 export interface TemplateFindings {
-  /** How the model calls tools; null when the template shows no tools, or none in a way that is known here. */
+  /** How the model calls tools; null if the template shows no tools, or only in an unknown syntax. */
   readonly toolSyntax: ToolSyntaxName | null
-  /** How the model marks its thoughts; null when the template has none that can be opened and closed. */
+  /** How the model marks its thoughts; null if the template has none that can be opened and closed. */
   readonly thought: Omit<ThoughtMarks, 'exemplars'> | null
-  /** One line for each thing that the template has and that cannot be used. */
+  /** One line for each feature of the template that cannot be used. */
   readonly warnings: readonly string[]
 }
 
 /**
- * Finds out by rendering short conversations, in the way in which conversations are rendered later, how a model writes
- * tool calls and thoughts.
+ * Determines how a model writes tool calls and thoughts, by rendering short conversations in the same way as real ones.
  * @throws Error when the template does not render a plain conversation.
  */
 export function probeTemplate(source: string, render: Render): TemplateFindings {
@@ -29,7 +28,7 @@ export function probeTemplate(source: string, render: Render): TemplateFindings 
 
 type Attempt = (input: TemplateInput) => string | null
 
-/** How a call of the function `f` looks in each syntax. Whichever its values are, they stand behind this. */
+/** A call of the function `f` in each syntax, up to its arguments, which follow for any values. */
 const CALLS: readonly (readonly [ToolSyntaxName, RegExp])[] = [
   ['qwen3_coder', /<tool_call>\s*<function=f>/],
   ['seed_oss', /<seed:tool_call>\s*<function=f>/],
@@ -61,7 +60,7 @@ const CALLS: readonly (readonly [ToolSyntaxName, RegExp])[] = [
   ['llama3', /\{"name":\s*"f",\s*"parameters":/],
 ]
 
-/** What templates without a place for calls say of the syntax, where they declare tools. */
+/** Patterns for the syntax in templates without a place for calls, where they declare tools. */
 const DECLARED: readonly (readonly [ToolSyntaxName, RegExp])[] = [
   ['lfm2', /<\|tool_list_start\|>|List of tools: \[/],
   ['granite', /<\|tool_call\|>/],
@@ -86,7 +85,7 @@ function probeTools(
     return null
   }
   const rendered = attempt(called(toolForms.arguments === 'text' ? NEEDLE : { [NEEDLE]: 'v' })) ?? ''
-  // Not in the user's turn, and not in the declaration of tools, which may show several syntaxes.
+  // Outside the user's turn, and outside the declaration of tools, which may show several syntaxes.
   const syntax = CALLS.find(([, pattern]) => pattern.test(rendered))
   if (syntax !== undefined) return syntax[0]
   warnings.push('the chat template writes tool calls in a syntax that is not known here: no tool calling')
@@ -96,9 +95,9 @@ function probeTools(
 interface Marks {
   readonly begin: string
   readonly end: string
-  /** What follows a thought, where a template does not show it. */
+  /** The text after a thought, if a template does not show it. */
   readonly closing?: string
-  /** A mark in every prompt of models that think unasked. */
+  /** A mark in every prompt of models that always think. */
   readonly sign?: string
 }
 
@@ -107,7 +106,7 @@ const HARMONY = '<|channel|>'
 const MARKS: readonly Marks[] = [
   { begin: '<think>', end: '</think>' },
   { begin: '◁think▷', end: '◁/think▷' },
-  // Ministral, whose own system text shows the model how to think.
+  // Ministral, whose own system text tells the model how to think.
   { begin: '[THINK]', end: '[/THINK]', sign: '[THINK]' },
   { begin: '<seed:think>', end: '</seed:think>' },
   // Gemma 4.
@@ -139,8 +138,8 @@ const MARKS: readonly Marks[] = [
 ]
 
 /**
- * A model thinks if its prompt can open a thought, or can close one before it begins, or says how to think, or if its
- * earlier turns begin with a thought even where there was none. That a template shows earlier thoughts is no sign by
+ * A model thinks if its prompt can open a thought, or close one before it begins, or describes how to think, or if its
+ * earlier turns begin with a thought even if they had none. A template that shows earlier thoughts is not evidence by
  * itself: templates of models that never think do so too.
  */
 function probeThought(source: string, attempt: Attempt): TemplateFindings['thought'] {
@@ -154,32 +153,32 @@ function probeThought(source: string, attempt: Attempt): TemplateFindings['thoug
     const opens = opened !== null && !opened.includes(end)
     const closes = closed?.includes(end) ?? false
     const isShown = mentions(source, attempt, begin, end)
-    // Some switch thinking on by a mark elsewhere, and leave it to the model to open its thought.
+    // Some turn thinking on with a mark elsewhere, and leave it to the model to open its thought.
     const switches = on !== off && opened === null && closed === null && isShown
     const isUnasked = sign !== undefined && off.includes(sign)
     if (!opens && !closes && !switches && !isUnasked && !fillsIn(attempt, begin, end)) continue
     const between = betweenThoughtAndReply(attempt, begin, end)
     const text = opens ? opened : (between?.begin ?? openingOf(closed ?? begin, begin, end))
     const rest = opens && closes && closed!.startsWith(text) ? closed!.slice(text.length) : null
-    // Where a template opens a thought with a line break of its own, all known models end it in the same way.
+    // If a template opens a thought with a line break of its own, all known models close it in the same way.
     const usual = marks.closing ?? (text === `${begin}\n` ? `\n${end}\n\n` : end)
     return { begin: text, end, closing: rest ?? between?.closing ?? usual }
   }
   return null
 }
 
-/** What follows the last mark that opens a thought, with the mark; null when there is none, or a reply follows it. */
+/** The text from the last mark that opens a thought; null if there is none, or if a reply follows it. */
 function tailFrom(prompt: string, begin: string, end: string): string | null {
   const at = prompt.lastIndexOf(begin)
   if (at === -1) return null
   const tail = prompt.slice(at)
   if (tail.includes(NEEDLE)) return null
   const inner = tail.slice(begin.length).trim()
-  // Some close a thought with a sentence in it.
+  // Some close a thought that contains a sentence.
   return inner === '' || inner.endsWith(end) ? tail : null
 }
 
-/** Whether an earlier turn without a thought is shown with an empty one. */
+/** Whether an earlier turn without a thought is rendered with an empty one. */
 function fillsIn(attempt: Attempt, begin: string, end: string): boolean {
   const reply = { role: 'assistant', content: REPLY } as const
   const rendered = attempt({ turns: [USER, reply, USER], tools: [], thinking: true }) ?? ''
@@ -187,7 +186,7 @@ function fillsIn(attempt: Attempt, begin: string, end: string): boolean {
   return before.endsWith(end) && before.slice(0, -end.length).trimEnd().endsWith(begin.trim())
 }
 
-/** `<think>\n` of `<think>\n\n</think>\n\n`. */
+/** For example, `<think>\n` in `<think>\n\n</think>\n\n`. */
 function openingOf(closed: string, begin: string, end: string): string {
   const inner = closed.slice(begin.length, Math.max(begin.length, closed.indexOf(end)))
   return begin + (inner.startsWith('\n') ? '\n' : '')
@@ -196,7 +195,7 @@ function openingOf(closed: string, begin: string, end: string): string {
 const THOUGHT = 'a-thought'
 const REPLY = 'a-reply'
 
-/** How the template itself writes a thought and the reply behind it. */
+/** How the template itself writes a thought and the reply after it. */
 function betweenThoughtAndReply(
   attempt: Attempt,
   begin: string,
@@ -213,7 +212,7 @@ function betweenThoughtAndReply(
   return closing.trimStart().startsWith(end) ? { begin: opening, closing } : null
 }
 
-/** Whether the template itself has these marks, or writes them around an earlier thought. */
+/** Whether the template itself contains these marks, or writes them around an earlier thought. */
 function mentions(source: string, attempt: Attempt, begin: string, end: string): boolean {
   const rendered = withThought(attempt)
   return [source, rendered].some((text) => text.includes(begin) && text.includes(end))

@@ -13,27 +13,30 @@ import {
 /** Some templates print schemas and arguments as JSON text. Others iterate over them. */
 export type ValueForm = 'text' | 'structure'
 
-/** The forms in which a template expects tools. */
+/** The forms of tools that a template expects. */
 export interface ToolForms {
   readonly parameters: ValueForm
-  /** Null for a template that shows results and no calls: those then stand in the text of their turn. */
+  /** Null for a template that shows results but no calls: calls are then written into the text of their turn. */
   readonly arguments: ValueForm | null
 }
 
-/** How a template must be called. */
+/** How to call a template. */
 export interface TemplateTraits {
   readonly shape: ContentShape
   readonly noTools: NoTools
-  /** Null when the template does not support tools. */
+  /** Null if the template does not support tools. */
   readonly toolForms: ToolForms | null
   readonly thinking: ThinkingSwitch
   readonly besideCalls?: BesideCalls
 }
 
-/** @param variables those of `templateVariables`. @throws Error when the template rejects them. */
+/**
+ * @param variables from `templateVariables`.
+ * @throws Error when the template rejects them.
+ */
 export type Render = (variables: Record<string, unknown>) => string
 
-/** What a template renders; null when it rejects its variables. */
+/** A template's output; null if it rejects its variables. */
 export function attempted(render: () => string): string | null {
   try {
     return render()
@@ -42,14 +45,14 @@ export function attempted(render: () => string): string | null {
   }
 }
 
-/** Nine letters and digits: some templates refuse any other id. */
+/** Nine letters and digits: some templates reject any other id. */
 const CALL_ID = 'a1b2c3d4e'
 export const NEEDLE = 'needle'
 export const USER: Turn = { role: 'user', content: NEEDLE }
-/** Probes need no texts of special tokens. */
+/** Probes do not need the texts of special tokens. */
 export const NO_TOKENS = { bosToken: '', eosToken: '' }
 
-/** What Qwen3 and most others call it. Templates ignore variables that they do not know. */
+/** The name in Qwen3 and most other templates. Templates ignore unknown variables. */
 const COMMON: ThinkingSwitch = { on: { enable_thinking: true }, off: { enable_thinking: false } }
 const SWITCHES: readonly ThinkingSwitch[] = [
   COMMON,
@@ -57,14 +60,14 @@ const SWITCHES: readonly ThinkingSwitch[] = [
   { on: { thinking: true }, off: { thinking: false } },
   // Mistral, Cohere.
   { on: { reasoning_effort: 'high' }, off: { reasoning_effort: 'none' } },
-  // Hy3 refuses other words.
+  // Hy3 rejects other words.
   { on: { reasoning_effort: 'high' }, off: { reasoning_effort: 'no_think' } },
   // MiniMax-M3.
   { on: { thinking_mode: 'enabled' }, off: { thinking_mode: 'disabled' } },
-  // Seed-OSS, whose budget has no limit unless one is set.
+  // Seed-OSS, whose budget is unlimited unless set.
   { on: {}, off: { thinking_budget: 0 } },
 ]
-/** Solar closes a thought at this word. */
+/** Solar closes a thought for this word. */
 const EFFORT: ThinkingSwitch = { on: { reasoning_effort: 'high' }, off: { reasoning_effort: 'low' } }
 const CHANNELS: ThinkingSwitch = {
   on: { reasoning_effort: 'medium' },
@@ -73,7 +76,7 @@ const CHANNELS: ThinkingSwitch = {
 }
 
 /**
- * Finds out by rendering short conversations how a template wants to be called.
+ * Determines how to call a template, by rendering short conversations.
  * @throws Error when it does not render a plain conversation.
  */
 export function readTraits(render: Render): TemplateTraits {
@@ -98,7 +101,7 @@ const PLAIN_FORMS: readonly PlainForm[] = [
   { shape: 'parts', noTools: 'undefined' },
 ]
 
-/** How the template renders a plain conversation. */
+/** The form in which the template renders a plain conversation. */
 function plainForm(render: Render): PlainForm {
   let cause: unknown
   for (const form of PLAIN_FORMS) {
@@ -113,7 +116,7 @@ function plainForm(render: Render): PlainForm {
   throw new Error('The chat template does not render a plain conversation', { cause })
 }
 
-/** The first switch that makes a difference; the common one where none does. */
+/** The first switch that makes a difference; the common one if none does. */
 function thinkingSwitch(render: Render, form: PlainForm): ThinkingSwitch {
   const rendered = (thinking: ThinkingSwitch, on: boolean, effort?: Effort): string | null => {
     const input = { turns: [USER], tools: [], thinking: on, ...(effort === undefined ? {} : { effort }) }
@@ -129,11 +132,11 @@ function thinkingSwitch(render: Render, form: PlainForm): ThinkingSwitch {
   const asked: ThinkingSwitch = { ...found, takesEffort: true }
   const efforts = (['low', 'medium', 'high'] as const).map((effort) => rendered(asked, true, effort))
   if (efforts.includes(null) || new Set(efforts).size < 3) return found
-  // A model with channels always thinks, and knows no other words.
+  // A model with channels always thinks, and accepts no other words.
   return efforts[1]!.endsWith('<|start|>assistant') ? CHANNELS : asked
 }
 
-/** What else a turn with a call may hold. */
+/** What a turn with a call may also contain. */
 function besideCalls(render: (input: TemplateInput) => string, form: ValueForm): BesideCalls {
   const values = form === 'text' ? '{}' : {}
   const takes = (names: readonly string[], texts: Pick<Turn, 'content' | 'reasoning'>): boolean => {
@@ -188,13 +191,13 @@ function formRendered(
   structure: TemplateInput,
 ): ValueForm | null {
   const attempt = (input: TemplateInput): string | null => {
-    // A template that iterates over a structure may fail on a text.
+    // A template that iterates over a structure may fail for text.
     const rendered = attempted(() => render(input)) ?? ''
-    // The user turn contains one needle; a second one comes from the probed value.
+    // The user turn contains one needle; a second one must come from the probed value.
     return rendered.split(NEEDLE).length > 2 ? rendered : null
   }
   const asText = attempt(text)
-  // Between such marks Python writes a text as a value of its own: the template writes a structure as Python does.
+  // In these quotes, the text was printed by Python's `repr`, so the template prints structures in Python's form.
   if (asText !== null && !asText.includes(`'${NEEDLE}'`)) return 'text'
   if (attempt(structure) !== null) return 'structure'
   return asText === null ? null : 'text'

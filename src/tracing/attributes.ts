@@ -1,6 +1,6 @@
 /**
- * Names of attributes. Those of OpenTelemetry's GenAI conventions are not stable yet, and its package asks to copy them:
- * https://opentelemetry.io/docs/specs/semconv/gen-ai/gen-ai-spans/
+ * Names of attributes. Those of OpenTelemetry's GenAI conventions are not stable yet, and its package asks users to
+ * copy them: https://opentelemetry.io/docs/specs/semconv/gen-ai/gen-ai-spans/
  */
 export const GEN_AI = {
   operation: 'gen_ai.operation.name',
@@ -12,14 +12,14 @@ export const GEN_AI = {
   finishReasons: 'gen_ai.response.finish_reasons',
 } as const
 
-/** Operations for which the conventions have a name of their own, by the name of the endpoint. */
+/** Operations that have a name in the conventions, by the endpoint's name. */
 export const OPERATIONS: Readonly<Record<string, string>> = {
   responses: 'chat',
   messages: 'chat',
   completions: 'text_completion',
 }
 
-/** Our own. */
+/** Lookout's own attributes. */
 export const LOOKOUT = {
   /** The `x-trace-id` of the response. */
   requestId: 'lookout.request.id',
@@ -27,7 +27,7 @@ export const LOOKOUT = {
   clientRequestId: 'lookout.client_request.id',
   organisation: 'lookout.organisation',
   mediaKind: 'lookout.media.kind',
-  /** Images, pairs of frames and stretches of audio that were encoded, and how long the encoder took for them. */
+  /** Encoded images, pairs of frames and stretches of audio, and the encoder's time for them. */
   encodedMedia: 'lookout.encode.count',
   encodeMs: 'lookout.encode.ms',
   /** Branches of a work: the prompts of a multilook, the searches of a detection. */

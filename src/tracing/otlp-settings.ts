@@ -12,8 +12,8 @@ const DEFAULT_ENDPOINT = 'http://localhost:4318'
 const PROTOCOL = 'http/protobuf'
 
 /**
- * Where spans are sent. Time limit, compression and certificates the exporter reads from the environment itself.
- * @throws Error that says what cannot be done.
+ * Where spans are sent. The exporter itself reads the time limit, compression and certificates from the environment.
+ * @throws Error that says what is not supported.
  */
 export function readExporter(variables: TracingVariables) {
   const own = (name: string) =>
@@ -33,7 +33,7 @@ export function readExporter(variables: TracingVariables) {
   }
 }
 
-/** How spans are gathered before they are sent; OpenTelemetry's defaults for what is not set. */
+/** How spans are batched; OpenTelemetry's defaults if not set. */
 export function readBatches(variables: TracingVariables) {
   return {
     scheduledDelayMillis: numberOf(variables.OTEL_BSP_SCHEDULE_DELAY),
@@ -43,7 +43,7 @@ export function readBatches(variables: TracingVariables) {
   }
 }
 
-/** What the operator says of this server, over what it says of itself. */
+/** The operator's description of this server, which overrides its own. */
 export function readResource(variables: TracingVariables): Readonly<Record<string, string>> {
   const name = variables.OTEL_SERVICE_NAME
   return {
@@ -52,7 +52,7 @@ export function readResource(variables: TracingVariables): Readonly<Record<strin
   }
 }
 
-/** @throws Error that says what cannot be done. */
+/** @throws Error that says what is not supported. */
 export function readSampler({
   OTEL_TRACES_SAMPLER: name = 'parentbased_always_on',
   OTEL_TRACES_SAMPLER_ARG: share,
@@ -82,7 +82,7 @@ function endpointOf(variables: TracingVariables): string {
   throw new Error(`${name} is not an http(s) URL`)
 }
 
-/** What is no number is as if it were not set. */
+/** An invalid number counts as not set. */
 function numberOf(given: string | undefined): number | undefined {
   const number = Number(given ?? Number.NaN)
   return number > 0 ? number : undefined

@@ -11,20 +11,20 @@ import { GEN_AI, LOOKOUT, OPERATIONS } from './attributes.ts'
 import { recordError, SpanParent } from './span-parent.ts'
 import { WorkSpans } from './work-spans.ts'
 
-/** The trace of one HTTP request: the span of the request itself, and what begins the spans below it. */
+/** The trace of one HTTP request: the span of the request itself, and the means to begin spans below it. */
 export class RequestTrace {
   readonly works: WorkTracer
   readonly media: MediaTrace
   readonly #span: Span
   #hasFailed = false
 
-  /** @param context where the span belongs: below a client's span, or nowhere. */
+  /** @param context the span's parent: a client's span, or none. */
   constructor(tracer: Tracer, span: Span, context: Context) {
     this.#span = span
     const parent = new SpanParent(tracer, trace.setSpan(context, span))
     this.works = { begin: (size: WorkSize): WorkTrace => new WorkSpans(parent, size) }
     this.media = {
-      // Neither path nor query of an address: they may hold keys.
+      // Neither the path nor the query of a URL, which may contain keys.
       begin: (stage, kind, host) =>
         parent.beginStage(`media.${stage}`, {
           kind: host === undefined ? SpanKind.INTERNAL : SpanKind.CLIENT,
@@ -33,7 +33,7 @@ export class RequestTrace {
     }
   }
 
-  /** The id of the trace; a client's, where the request continues that. */
+  /** The id of the trace; that of the client's trace if the request continues one. */
   get traceId(): string {
     return this.#span.spanContext().traceId
   }
@@ -47,7 +47,7 @@ export class RequestTrace {
     })
   }
 
-  /** What the models have computed for the request, and how that ended. */
+  /** Records the tokens that the models have computed for the request, and the finish reason. */
   used({ promptTokens, cachedTokens, completionTokens }: TokenCounts, finish: string): void {
     this.#span.setAttributes({
       [GEN_AI.inputTokens]: promptTokens,
@@ -63,7 +63,7 @@ export class RequestTrace {
     recordError(this.#span, error)
   }
 
-  /** @param isComplete false when the client has left before the end of the response. */
+  /** @param isComplete false if the client disconnected before the end of the response. */
   end(status: number, isComplete: boolean): void {
     this.#span.setAttribute(ATTR_HTTP_RESPONSE_STATUS_CODE, status)
     if (!isComplete && !this.#hasFailed) this.#span.setAttribute(ATTR_ERROR_TYPE, 'ClientDisconnected')

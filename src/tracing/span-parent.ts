@@ -19,7 +19,7 @@ export class SpanParent {
   readonly #tracer: Tracer
   readonly #context: Context
 
-  /** @param context has the span in it. */
+  /** @param context contains the span. */
   constructor(tracer: Tracer, context: Context) {
     this.#tracer = tracer
     this.#context = context
@@ -36,21 +36,21 @@ export class SpanParent {
     return { headers, end: (error) => endSpan(span, error) }
   }
 
-  /** The parent of spans below one of these spans. */
+  /** A parent for spans below one of these spans. */
   below(span: Span): SpanParent {
     return new SpanParent(this.#tracer, trace.setSpan(this.#context, span))
   }
 }
 
-/** @param error why it failed; left out when it did not. A span that has ended stays as it is. */
+/** @param error why it failed; absent if it succeeded. A span that has ended is left unchanged. */
 export function endSpan(span: Span, error?: unknown): void {
-  // The SDK would warn of it.
+  // The SDK would log a warning.
   if (!span.isRecording()) return
   if (error !== undefined) recordError(span, error)
   span.end()
 }
 
-/** Records the kind of an error. Its message may quote what the client has sent. */
+/** Records the type of an error. Its message may quote the client's input. */
 export function recordError(span: Span, error: unknown): void {
   span.setAttribute(ATTR_ERROR_TYPE, typeOf(error))
   if (isFault(error)) span.setStatus({ code: SpanStatusCode.ERROR })
@@ -61,7 +61,7 @@ function typeOf(error: unknown): string {
   return error instanceof Error ? error.name : '_OTHER'
 }
 
-/** Whether something failed here; a client that sends what is invalid, or leaves, is no fault. */
+/** Whether the server failed; invalid input and disconnected clients are not faults. */
 function isFault(error: unknown): boolean {
   if (error instanceof ApiError) return error.status >= 500
   return !(error instanceof Error && error.name === 'ClientDisconnected')

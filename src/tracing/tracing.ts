@@ -20,11 +20,11 @@ import { readBatches, readExporter, readResource, readSampler } from './otlp-set
 import { RequestTrace } from './request-trace.ts'
 import { type ExportLogger, WatchedExporter } from './watched-exporter.ts'
 
-/** A request that is to be traced. */
+/** A request to trace. */
 export interface TracedRequest {
-  /** 32 hexadecimal digits. It is the trace's id as well, unless the request continues a client's trace. */
+  /** 32 hexadecimal digits. It is also the trace's id, unless the request continues a client's trace. */
   readonly id: string
-  /** The client's own, printable ASCII; null without one. */
+  /** The client's own id, printable ASCII; null without one. */
   readonly clientId: string | null
   readonly method: string
   /** E.g. `/v1/models/:model_id`. */
@@ -36,17 +36,17 @@ export interface TracedRequest {
   readonly headers: Readonly<Record<string, string | string[] | undefined>>
 }
 
-/** What an attribute may hold at most, in characters: paths come from clients. */
+/** Maximum characters of an attribute: paths come from clients. */
 const MOST_CHARACTERS = 1024
 
-/** Sends the traces of requests to a collector, in batches and beside the requests. */
+/** Sends the traces of requests to a collector, in batches and in the background. */
 export class Tracing {
   readonly #provider: TracerProvider
   readonly #tracer: Tracer
   readonly #ids = new TraceIds()
   readonly #propagator = new W3CTraceContextPropagator()
 
-  /** @returns null, with a warning in the log, where the variables ask for what cannot be done. */
+  /** @returns null, with a warning in the log, if the variables ask for something unsupported. */
   static open(variables: TracingVariables, version: string, logger: ExportLogger): Tracing | null {
     try {
       return new Tracing(variables, version, logger)
@@ -99,13 +99,13 @@ export class Tracing {
     return new RequestTrace(this.#tracer, span, context)
   }
 
-  /** Sends what has not been sent, within `mostMs`. */
+  /** Sends the remaining spans, within `mostMs`. */
   async close(mostMs: number): Promise<void> {
     await withTimeout(mostMs, this.#provider.shutdown(), undefined).catch(() => {})
   }
 }
 
-/** Gives a trace the id of the request that it begins with. */
+/** Gives a trace the id of its first request. */
 class TraceIds extends RandomIdGenerator {
   /** The id of the next trace. The SDK asks for it while a root span is being started. */
   next = ''

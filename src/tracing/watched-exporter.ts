@@ -6,14 +6,14 @@ export interface ExportLogger {
   warn(message: string): void
 }
 
-/** Says in the log when spans begin to get lost, and when they arrive again. */
+/** Logs when spans begin to get lost, and when they arrive again. */
 export class WatchedExporter implements SpanExporter {
   readonly #exporter: SpanExporter
   readonly #logger: ExportLogger
   readonly #host: string
   #isFailing = false
 
-  /** @param url where spans are sent; it may hold a key, so that only its host is logged. */
+  /** @param url where spans are sent; it may contain a key, so only its host is logged. */
   constructor(exporter: SpanExporter, url: string, logger: ExportLogger) {
     this.#exporter = exporter
     this.#host = new URL(url).host

@@ -8,7 +8,7 @@ import { endSpan, type SpanParent } from './span-parent.ts'
 
 type Stage = 'engine.queue' | 'engine.prefill' | 'engine.decode'
 
-/** The spans of one work: it is in one stage after the other. */
+/** The spans of one work, which passes through its stages one after another. */
 export class WorkSpans implements WorkTrace {
   readonly #parent: SpanParent
   readonly #counts: Attributes
@@ -17,7 +17,7 @@ export class WorkSpans implements WorkTrace {
   #span: Span
   /** Attributes of the prompts, once they are known. */
   #prompts: Attributes = {}
-  /** The encoder's share of the prompt; null before there is any. */
+  /** The encoder's part of the prompt's stage; null before it begins. */
   #encoding: { readonly span: Span; count: number; ms: number; end: number } | null = null
   #failedBranches = 0
   #hasEnded = false

@@ -61,7 +61,7 @@ export function logServerError(error: ApiError, { id: traceId, logger }: Pick<Ap
   else if (error.status > 500) logger.warn({ traceId, status: error.status, cause: causeOf(error) }, error.message)
 }
 
-/** Why a service that the server needs has failed, in a line; nothing where the error says all. */
+/** Why a required service has failed, in one line; undefined if the error says everything. */
 function causeOf({ cause }: ApiError): string | undefined {
   if (!(cause instanceof Error)) return undefined
   const code = 'code' in cause && typeof cause.code === 'string' ? cause.code : cause.name

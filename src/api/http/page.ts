@@ -1,4 +1,7 @@
-/** A page of a list, as OpenAI's API writes it. @param none stands for the ids of an empty page. */
+/**
+ * A page of a list, as OpenAI's API writes it.
+ * @param none replaces the ids of an empty page.
+ */
 export function toPage<Item extends { readonly id?: string | null | undefined }, None>(
   data: Item[],
   hasMore: boolean,

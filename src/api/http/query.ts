@@ -1,7 +1,10 @@
 import { booleanOf } from '../../config/boolean-text.ts'
 import { invalidRequest, say } from '../../lib/errors/errors.ts'
 
-/** Reads a boolean of a query, false by default. @throws ApiError 400 for other values, and for several. */
+/**
+ * Reads a boolean from a query, false by default.
+ * @throws ApiError 400 for other values, and for repeated parameters.
+ */
 export function queryBoolean(query: unknown, name: string): boolean {
   const given = (query as Record<string, unknown>)[name]
   if (given === undefined) return false
@@ -10,7 +13,10 @@ export function queryBoolean(query: unknown, name: string): boolean {
   throw invalidRequest(say`Invalid '${[name]}': expected true or false (also 1 or 0, yes or no, on or off)`, name)
 }
 
-/** Reads a whole number of a query or a header; null where there is none. @throws ApiError 400 */
+/**
+ * Reads an integer from a query or a header; null if absent.
+ * @throws ApiError 400
+ */
 export function queryNumber(
   given: unknown,
   name: string,

@@ -6,19 +6,19 @@ import { requestedRange } from './content-range.ts'
 
 const OPAQUE = 'application/octet-stream'
 
-/** A file, and what reads its bytes, which never change. */
+/** A file with a reader of its bytes, which never change. */
 export interface StoredContent {
   readonly id: string
   readonly filename: string
   readonly contentType: string
   readonly bytes: number
-  /** Null where they are missing. */
+  /** Null if the bytes are missing. */
   read(range: ByteRange | null): Promise<Readable | null>
 }
 
 /**
- * Answers with a file, or with the part of it that the client asks for; with neither where the client has the file.
- * @returns null where its bytes are missing.
+ * Responds with a file, or with the requested part of it; without a body if the client has the file cached.
+ * @returns null if its bytes are missing.
  * @throws ApiError 416
  */
 export async function sendContent(

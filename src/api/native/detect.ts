@@ -66,7 +66,10 @@ export async function detect(call: ApiCall, serving: Serving): Promise<DetectRes
   return toBody(found, { names: namesIn(read.value), explained: read.value.config?.evidence ?? false })
 }
 
-/** The names of a request as it wrote them, by their plain form. Several that differ only in blanks are one, the first. */
+/**
+ * The names in a request as the client wrote them, by their normalised form. Names that differ only in blanks count as
+ * one; the first spelling is kept.
+ */
 type WrittenNames = ReadonlyMap<string, string>
 
 function namesIn({ categories, exemplars }: DetectRequestBody): WrittenNames {
@@ -163,7 +166,7 @@ function toTargets(body: DetectRequestBody): Targets {
   }
 }
 
-/** The least confidence with one object more of each list, of which most are wrong. */
+/** The minimum confidence when every list is searched for one more object: most of those are wrong. */
 const LEAST_THOROUGH = 0.05
 
 function toConfidence(config: DetectRequestBody['config']): DetectRequest['confidence'] {

@@ -3,7 +3,7 @@ import { type ApiError, invalidRequest } from '../../lib/errors/errors.ts'
 import type { Watch, Watches } from '../../watches/watches.ts'
 import { principalOf } from '../http/access/auth.ts'
 
-/** The watch that a request is about. */
+/** The key of the watch in the request's path. */
 export function keyOf(request: FastifyRequest): [organisation: string, id: string] {
   return [principalOf(request).organisation, (request.params as { watch_id: string }).watch_id]
 }

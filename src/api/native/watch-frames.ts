@@ -15,10 +15,10 @@ interface FrameTakers {
   readonly watchRunner: WatchRunner
 }
 
-/** What a client says of a frame. */
+/** What a client specifies for a frame. */
 interface FrameTerms {
   readonly cameraTime: Date | null
-  /** Whether it waits for the answers. */
+  /** Whether the response waits for the answers. */
   readonly waits: boolean
 }
 
@@ -38,23 +38,26 @@ export async function pushFrame(
   return pushed
 }
 
-/** @throws ApiError 400 for a watch with a camera, 404 without the watch, 409 for one that is paused. */
+/** @throws ApiError 400 for a watch with a camera, 404 without the watch, 409 for a paused one. */
 export async function checkTakesFrames(request: FastifyRequest, running: FrameTakers): Promise<void> {
-  // Frames are many: most of them need no query.
+  // Frames are frequent, and most of them need no query.
   if (running.watchRunner.takesFrames(...keyOf(request))) return
   const { paused, settings } = await foundWatch(request, running)
   if (settings.source.type !== 'push') throw invalidRequest('The frames of this watch come from its camera', 'watch_id')
   if (paused) throw invalidRequest('The watch is paused; resume it first', null, { status: 409 })
 }
 
-/** Gives the frame to the watch of the request. @throws ApiError as `WatchRunner.push` does. */
+/**
+ * Passes the frame to the request's watch.
+ * @throws ApiError as `WatchRunner.push` does.
+ */
 export function giveFrame(
   request: FastifyRequest,
   bytes: Buffer,
   { cameraTime, waits }: FrameTerms,
   { watchRunner }: FrameTakers,
 ): Promise<Pushed> {
-  // Other bytes are refused when they are decoded.
+  // Other bytes are rejected when they are decoded.
   const contentType = mediaType(bytes.subarray(0, HEAD_BYTES)) ?? 'image/jpeg'
   return watchRunner.push(keyOf(request)[1], { bytes, contentType, cameraTime }, waits)
 }

@@ -18,20 +18,20 @@ import { followedBy, sendEvents, type WatchStreamOptions } from './watch-stream.
 import { watchFrameNote } from './wire/watch-request.ts'
 
 export interface WatchSocketOptions extends WatchStreamOptions, Pick<Serving, 'bodies'> {
-  /** Origins whose pages may connect, as `allowOrigins` takes them. */
+  /** Origins whose pages may connect; see `allowOrigins`. */
   readonly corsOrigins: readonly string[]
 }
 
 type FrameNote = Partial<z.output<typeof watchFrameNote>>
 
 const MOST_NOTE_BYTES = 4_096
-/** Frames whose replies are not sent yet. Until they are, no more are read. */
+/** Maximum frames without a sent reply. At this number, no more frames are read. */
 const MOST_WAITING = 64
 const NORMAL_CLOSURE = 1000
 const GOING_AWAY = 1001
 const POLICY_VIOLATION = 1008
 
-/** Takes frames from a WebSocket and sends the events of the watch there, until one of the two ends it. */
+/** Receives frames from a WebSocket and sends the watch's events to it, until either of the two ends. */
 export async function openWatchSocket(
   watch: Watch,
   request: FastifyRequest,
@@ -57,7 +57,7 @@ export async function openWatchSocket(
     },
     call,
   )
-  // At once: a client that does not read would hold the shutdown up.
+  // At once: a client that does not read would delay the shutdown.
   const leave = () => socket.close(GOING_AWAY, 'The server is shutting down')
   draining.addEventListener('abort', leave)
   let isShutOut = false
@@ -72,12 +72,12 @@ export async function openWatchSocket(
   return undefined
 }
 
-/** Takes the frames of a socket, and replies to each in their order. */
+/** Receives the frames of a socket and replies to each, in order. */
 class FrameReceiver {
   readonly #socket: MessageSocket
   readonly #give: (bytes: Buffer, note: FrameNote) => Promise<Pushed>
   readonly #call: ApiCall
-  /** What the client says of the next frame. It rejects for what cannot be read. */
+  /** The client's note about the next frame. Rejects if the note cannot be read. */
   #note: Promise<FrameNote> = Promise.resolve({})
   #replied: Promise<void> = Promise.resolve()
   #waiting = 0
@@ -91,7 +91,7 @@ class FrameReceiver {
   take({ data, isBinary, release }: Message): void {
     if (!isBinary) {
       this.#note = readNote(data)
-      // The frame is refused instead.
+      // The frame is rejected instead.
       this.#note.catch(() => {})
       release()
       return

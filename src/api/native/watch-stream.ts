@@ -11,32 +11,32 @@ import { keyOf } from './found-watch.ts'
 export interface WatchStreamOptions {
   readonly watches: Watches
   readonly watchRunner: WatchRunner
-  /** Fires when new requests are no longer accepted. Clients connect again, perhaps elsewhere. */
+  /** Fires when new requests are no longer accepted. Clients reconnect, perhaps to another server. */
   readonly draining: AbortSignal
   readonly keepAliveMs?: number | undefined
 }
 
-/** Events with numbers, by which clients that connect again say what they have. */
+/** Events have ids, with which clients that reconnect say which ones they have. */
 const NUMBERED: Framing = {
   ...EVENTS,
   frame: (data, seq) => (seq === undefined ? `data: ${data}\n\n` : `id: ${seq}\ndata: ${data}\n\n`),
 }
 const EVENTS_AT_ONCE = 100
-/** How long it takes to notice what other servers have told, and that the key is revoked. */
+/** Maximum delay, in ms, before events of other servers, or the key's revocation, are noticed. */
 const POLL_MS = 5_000
 const LAST_EVENT = 'last-event-id'
 
-/** What events are sent to. */
+/** The destination of events. */
 interface EventSink {
-  /** Null while the client can take more; else a promise that resolves when it can, or has disconnected. */
+  /** Null if the client can receive more; else a promise that resolves when it can, or has disconnected. */
   readonly full: Promise<void> | null
-  /** @param seq of an event that has a number. */
+  /** @param seq the event's number, if it has one. */
   send(data: string, seq?: string): void
 }
 
-/** Which events a client asks for. */
+/** The events that a client requests. */
 interface Followed {
-  /** The number of the last event that it has. */
+  /** Number of the last event that it has received. */
   readonly after: number
   readonly looks: boolean
 }
@@ -49,8 +49,9 @@ export function followedBy({ query, headers }: FastifyRequest, { seq }: Watch): 
 }
 
 /**
- * Sends the events of a watch to an event stream, until the client leaves, or looks are made on another server that it asks for.
- * @throws ApiError 503 where they are made there already.
+ * Sends the events of a watch to an event stream until the client disconnects or, if it asks for looks, another server
+ * takes over the watch.
+ * @throws ApiError 503 if another server already makes the looks.
  */
 export async function streamEvents(
   watch: Watch,
@@ -71,9 +72,9 @@ export async function streamEvents(
 }
 
 /**
- * Sends the events of the watch as they are stored, in the order of their numbers, until the client leaves, the watch is
- * deleted, the client's key is revoked or expires, or no new requests are accepted.
- * @param endsElsewhere whether it ends when another server has the looks.
+ * Sends the events of the watch in order, as they are stored, until the client disconnects, the watch is deleted, the
+ * client's key is revoked or expires, or the server stops accepting requests.
+ * @param endsElsewhere whether the stream ends when another server makes the looks.
  * @returns whether the key ended it.
  */
 export async function sendEvents(
@@ -117,11 +118,11 @@ export async function sendEvents(
     return await read()
   }
 
-  /** @returns the number of the last event; null when all are sent, and the watch is deleted or elsewhere. */
+  /** @returns the number of the last sent event; null if all are sent and the watch is deleted or runs elsewhere. */
   async function sendAfter(after: number): Promise<number | null> {
-    // Asked first: the last events of a watch are stored as it is deleted.
+    // Checked first: the last events of a watch are stored while it is deleted.
     const isLast = await isOver()
-    // The database may be away for a while: the stream waits for it.
+    // The database may be unavailable for a while: the stream waits for it.
     const rows = await inTurn(() => watches.events(id, { after, limit: EVENTS_AT_ONCE }).catch(() => []))
     for (const { seq, body } of rows) {
       sink.send(body, String(seq))
@@ -136,7 +137,7 @@ export async function sendEvents(
   }
 }
 
-/** Whether another server looks. A watch without frames is taken over when they come here. */
+/** Whether another server makes the looks. A server takes over a watch without frames when frames arrive there. */
 function hasLooksElsewhere(watch: Watch, { watchRunner }: Pick<WatchStreamOptions, 'watchRunner'>): boolean {
   return watchRunner.isElsewhere(watch) && (watch.settings.source.type !== 'push' || watch.isFed)
 }

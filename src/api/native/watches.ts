@@ -26,7 +26,7 @@ import type { CameraListBody, WatchBody, WatchListBody } from './wire/watch-resp
 
 export interface WatchesApiOptions extends Pick<Serving, 'models'>, Omit<WatchSocketOptions, 'watchRunner'> {
   readonly cameras: Cameras
-  /** Null where this server runs no watches. */
+  /** Null if this server runs no watches. */
   readonly watchRunner: WatchRunner | null
 }
 
@@ -38,7 +38,7 @@ const MAX_EVENTS = 1_000
 const DEFAULT_EVENTS = 100
 const RETRY_SECONDS = 60
 
-/** `/v1/watches` and what is below. The contract has no such paths. */
+/** `/v1/watches` and the paths below it. The contract has no such paths. */
 export function addWatches(app: FastifyInstance, options: WatchesApiOptions): void {
   const { watchRunner } = options
   const served =
@@ -187,7 +187,7 @@ async function remove(request: FastifyRequest, running: Running) {
   return { id, object: 'watch', deleted: true }
 }
 
-/** @throws ApiError 400 naming `webhook.url` when nothing may be sent there. */
+/** @throws ApiError 400 naming `webhook.url` if webhooks must not be sent there. */
 function checkWebhook(webhook: WebhookSettings | null | undefined, { watchRunner }: Running): void {
   if (!webhook) return
   const url = new URL(webhook.url)
@@ -201,7 +201,7 @@ function checkWebhook(webhook: WebhookSettings | null | undefined, { watchRunner
   throw invalidRequest(`Invalid 'webhook.url': ${reasons[refusal]}`, ['webhook', 'url'])
 }
 
-/** @throws ApiError 400 naming what is to be recorded of pushed frames, which are no video. */
+/** @throws ApiError 400 naming the field that asks for clips of pushed frames, which are not video. */
 function checkRecord(settings: WatchSettings): void {
   if (settings.source.type !== 'push' || clipOf(settings) === null) return
   const field = settings.record.before_seconds ? 'before_seconds' : 'after_seconds'
@@ -211,7 +211,7 @@ function checkRecord(settings: WatchSettings): void {
   ])
 }
 
-/** @throws ApiError 400 naming `model` when it cannot answer the questions. */
+/** @throws ApiError 400 naming `model` if it cannot answer the questions. */
 async function checkModel({ model: id, questions }: WatchSettings, { models }: Running): Promise<void> {
   const model = await namedModel(models, id)
   const asked = questions.flatMap((question) => [askedOf(question), question.evidence ?? []].flat())
@@ -269,14 +269,14 @@ async function newestFrame(request: FastifyRequest, reply: FastifyReply, running
 }
 
 const NOT_RUNNING = { message: null, counts: null, looked_fps: 0, lag_ms: null } as const
-/** The clip of watches that were stored before there were clips. */
+/** The clip setting of watches that were stored before clips existed. */
 const NO_CLIP = { before_seconds: 0, after_seconds: 0 }
 const NO_SERVER = 'No server runs it now: one with a free place (LOOKOUT_WATCHES) takes it within seconds'
 const ELSEWHERE = 'Another server runs it, and counts its frames'
 
 type Report = Omit<WatchReport, 'status' | 'counts'> & Pick<WatchBody, 'status' | 'counts'>
 
-/** What is known of a watch that this server does not run. */
+/** The report on a watch that this server does not run. */
 function reportOf({ paused, heldBy, isOffline }: Watch): Report {
   if (paused) return { ...NOT_RUNNING, status: 'paused', reason: null }
   if (heldBy === null) return { ...NOT_RUNNING, status: 'waiting', reason: NO_SERVER }

@@ -19,7 +19,7 @@ export interface FilesApiOptions {
   /** Fires when active requests must be aborted. */
   readonly shutdown: AbortSignal
   readonly compatibility: Compatibility
-  /** Has the responses of a scope look as Anthropic's do. */
+  /** Makes all responses of a scope look like Anthropic's. */
   readonly answerAsAnthropic: (scope: FastifyInstance) => void
 }
 
@@ -58,22 +58,22 @@ export function addFiles(app: FastifyInstance, options: FilesApiOptions): void {
 /** How clients of an API see files. */
 interface FileShape {
   readonly convention?: Convention
-  /** The purpose of a file that is uploaded without one; null where that is an error. */
+  /** Default purpose; null if a purpose is required. */
   readonly usualPurpose: Purpose | null
-  /** Whether an upload may come without its length. */
+  /** Whether an upload may omit its length. */
   readonly mayBeChunked: boolean
-  /** The query parameters with the id of the last file of the page before. */
+  /** The query parameters with the id of the last file of the previous page. */
   readonly after: readonly [string, ...string[]]
-  /** Whether pages may also be numbered, by the query parameters `page`, from 0, and `page_size`. */
+  /** Whether pages can also be requested by number, with the query parameters `page`, from 0, and `page_size`. */
   readonly hasNumbers: boolean
-  /** Query parameters that would select other files than are listed. */
+  /** Query parameters that would select different files than those listed. */
   readonly unsupported: readonly string[]
   file(file: StoredFile): { readonly id: string }
   page(data: { readonly id: string }[], hasMore: boolean): object
   deleted(id: string): object
 }
 
-/** By which clients of Mistral's API can select files. */
+/** Filters of Mistral's API. */
 const FILTERS = ['sample_type', 'source', 'search', 'mimetypes']
 
 function openaiShape(compatibility: Compatibility): FileShape {

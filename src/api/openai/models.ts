@@ -51,7 +51,7 @@ async function deleteModel(id: string, models: ModelCatalog, pulls: ModelPulls):
   if (model !== undefined && !models.isStored(model)) {
     throw invalidRequest(`Model '${model.id}' is one of the server's settings and cannot be deleted`, 'model')
   }
-  // The model is not served any more when its files go: what waits for it to load is told so.
+  // The model is no longer served when its files are deleted: requests that wait for it to load get an error.
   const removal = await pulls.remove(model?.id ?? id, () => models.refresh())
   if (removal === null) throw modelNotFound(id)
   return { id: removal.card.ids[0]!, object: 'model', deleted: true, freed_bytes: removal.freedBytes }

@@ -253,10 +253,10 @@ function typeFor(purpose: Purpose, media: MediaType | ApiError): NewFile['conten
   return media
 }
 
-/** What clients of OpenAI's, Anthropic's and Mistral's API call the time after which a file is to be deleted. */
+/** The names, in OpenAI's, Anthropic's and Mistral's API, of the time after which a file is deleted. */
 const EXPIRY = /^(expires_after|expires_in_seconds|expiry)\b/
 
-/** Rejects a time of expiry: a client that relies on it must learn that files are kept until they are deleted. */
+/** Rejects an expiry time: a client that relies on it must learn that files are kept until they are deleted. */
 function rejectExpiry(fields: ReadonlyMap<string, string>): void {
   const [name] = [...fields.keys()].flatMap((field) => EXPIRY.exec(field)?.[1] ?? [])
   if (name === undefined) return
@@ -270,7 +270,7 @@ function readPurpose(text: string | null): Purpose {
   throw invalidRequest(`Invalid 'purpose': ${text === null ? 'it is required; ' : ''}expected ${expected}`, 'purpose')
 }
 
-/** The last part of a path, without control characters; null when nothing is left. */
+/** The last part of a path, without control characters; null if nothing is left. */
 function cleanName(filename: string | undefined): string | null {
   const name = basename((filename ?? '').replaceAll('\\', '/'))
     .toWellFormed()

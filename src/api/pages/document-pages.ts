@@ -15,14 +15,14 @@ export interface DocumentPagesOptions extends Omit<StudioFetchOptions, 'media'> 
   readonly media: Pick<MediaLoader, 'open'>
 }
 
-/** As many as a request may have. */
+/** The maximum of a request. */
 const MOST_PAGES = 256
-/** About 2.5 megapixels: a page of A4 has 160 pixels in an inch. */
+/** About 2.5 megapixels: an A4 page at 160 pixels per inch. */
 const PAGE = { minTokens: 1, maxTokens: 2_500, pixelsPerToken: 32 }
 
 /**
- * `POST /studio/pages` with `{"file_data": ...}`, the base64 of a PDF: its pages as PNG, for browsers, which cannot draw them
- * without a reader of PDF of their own. The answer has one line of JSON for each page, with its base64.
+ * `POST /studio/pages` with `{"file_data": ...}`, a PDF in base64: returns its pages as PNG, because browsers cannot
+ * draw PDFs without a library. The response has one line of JSON per page, with its base64.
  */
 export function addDocumentPages(app: FastifyInstance, options: DocumentPagesOptions): void {
   addEndpoint(app, {
@@ -44,7 +44,7 @@ async function sendPages(
   const located = locate({ type: 'base64', data: body.file_data }, 'file_data')
   const inline = new InlineMedia(located.type === 'bytes' ? located.bytes : new Uint8Array())
   const input = { reference: { type: 'inline', media: inline }, param: 'file_data', signal } as const
-  /** A page at a time: together they would be more than one request may hold. */
+  /** Page by page: together they would exceed the limit of a request. */
   const opened = () => media.open(call.principal.organisation, signal, { isTransient: true })
   const count = async () => {
     using document = opened()

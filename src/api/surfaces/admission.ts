@@ -48,7 +48,7 @@ export function bodiesOf<Fields extends { readonly model: string }>(
 export interface Admitted<Read> extends Pick<MeteredRequest, 'caller'> {
   readonly read: Read
   readonly model: ServedModel
-  /** Fires when work on it must stop. */
+  /** Fires when its work must stop. */
   readonly signal: AbortSignal
   readonly metered: MeteredRequest
 }

@@ -1,7 +1,8 @@
 import { Readable } from 'node:stream'
 
 /**
- * An object with a list of vectors or pages. Several are written piece by piece: as a whole it may take a second.
+ * JSON of an object with a list of vectors or pages. Several items are serialised one by one: all at once may take a
+ * second.
  * @param rest the object's other fields, at least one.
  */
 export function longList<Item>(

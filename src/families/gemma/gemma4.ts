@@ -4,8 +4,8 @@ export const gemma4: Family = {
   title: 'Gemma 4',
   projectors: ['gemma4v', 'gemma4uv'],
   architectures: ['gemma4'],
-  // It was trained with five sizes: 70, 140, 280, 560 and 1,120 tokens, of which its processor takes the third unless told
-  // otherwise. The least and the most are llama.cpp's limits.
+  // It was trained with five sizes: 70, 140, 280, 560 and 1,120 tokens; its processor uses the third by default. The
+  // minimum and maximum are llama.cpp's limits.
   image: {
     patchSize: 16,
     mergeSize: 3,
@@ -13,7 +13,7 @@ export const gemma4: Family = {
     maxTokens: 1120,
     auto: { minTokens: 252, maxTokens: 280 },
   },
-  // Its video processor shows up to 32 frames of up to 70 tokens, each behind its time.
+  // Its video processor shows up to 32 frames of up to 70 tokens, each after its timestamp.
   video: {
     layout: { framesPerGrid: 1, timestamp: ' {mm:ss} ' },
     minTokens: 48,

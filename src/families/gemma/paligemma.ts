@@ -1,6 +1,6 @@
 import { type Family, PLAIN } from '../family.ts'
 
-/** llama.cpp has no projector for it. It is no chat model: it detects. */
+/** llama.cpp has no projector for it. It is not a chat model: it detects. */
 export const paligemma: Family = {
   ...PLAIN,
   title: 'PaliGemma',

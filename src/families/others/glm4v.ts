@@ -4,7 +4,7 @@ export const glm4v: Family = {
   ...PLAIN,
   title: 'GLM-4.1V and later',
   projectors: ['glm4v'],
-  // The limits are llama.cpp's.
+  // llama.cpp's limits.
   image: { patchSize: 14, mergeSize: 2, minTokens: 8, maxTokens: 4096 },
   dialect: 'glm4v',
 }

@@ -4,8 +4,8 @@ export const hunyuanVl: Family = {
   ...PLAIN,
   title: 'HunyuanVL, HunyuanOCR',
   projectors: ['hunyuanvl'],
-  // With a language model of another kind of positions, libmtmd ends the process.
+  // libmtmd aborts for a language model with a different type of positions.
   architectures: ['hunyuan_vl'],
-  // llama.cpp's limits, for files that have none. A token ends every row, and one stands at either end of an image.
+  // llama.cpp's limits, for files without any. A token ends every row, and there is one at each end of an image.
   image: { patchSize: 16, mergeSize: 2, minTokens: 256, maxTokens: 16384, rowEnds: true },
 }

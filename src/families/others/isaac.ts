@@ -1,7 +1,7 @@
 import { type Family, PLAIN } from '../family.ts'
 
 /**
- * Perceptron's, the makers of the notation `markup`: coordinates from 0 to 1000, asked for by a hint such as
+ * From Perceptron, the makers of the notation `markup`: coordinates from 0 to 1000, requested by a hint such as
  * `<hint>BOX</hint>`. llama.cpp has no projector for it. The limits are vLLM's, 256 to 6,144 patches.
  */
 export const isaac: Family = {

@@ -1,7 +1,7 @@
 import type { Family } from '../family.ts'
 import { TIMED_PAIRS } from '../video-layout.ts'
 
-/** It names these by their colour. */
+/** It includes the colour in the names of these. */
 const SHAPES = ['circle', 'square', 'triangle', 'star', 'diamond', 'cross', 'ring', 'heart', 'hexagon', 'crescent']
 const COLOURS = ['red', 'green', 'blue', 'yellow', 'orange', 'purple', 'pink', 'brown', 'black', 'white', 'gray']
 
@@ -19,9 +19,9 @@ export const lookout: Family = {
   dialect: 'markup',
   toolSyntax: 'hermes',
   thought: { begin: '<think>\n', end: '</think>', closing: '\n</think>\n\n', exemplars: true },
-  // It has learnt English words alone.
+  // It has learnt only English words.
   translation: null,
-  // It has learnt no layout: it reads short texts, each by its place.
+  // It has not learnt layouts: it reads short texts, each by its place.
   reading: { finds: 'text', question: 'Read the text at ({left},{top}) ({right},{bottom}).' },
   decision: {
     labels: 'names',
@@ -32,7 +32,7 @@ export const lookout: Family = {
     places: {
       box: 'What is in the box ({left},{top}) ({right},{bottom})?',
       point: 'What is at ({x},{y})?',
-      // More than .99 of its answers that name the thing are of this form.
+      // More than 99 % of its answers that name the thing have this form.
       replies: ['{A name}'],
       goesOn: true,
       kinds: [

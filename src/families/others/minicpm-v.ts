@@ -4,7 +4,7 @@ export const miniCpmV: Family = {
   ...PLAIN,
   title: 'MiniCPM-V, MiniCPM-o',
   projectors: ['resampler'],
-  // Nine slices at most are fixed in libmtmd. A resampler has no merge.
+  // libmtmd's fixed limit of nine slices. A resampler has no merge size.
   image: { patchSize: 14, mergeSize: 4, tiles: { grid: 'slices', most: 9 } },
   dialect: 'minicpm-v',
 }

@@ -1,7 +1,7 @@
 import type { Family } from '../family.ts'
 import { mistral } from './mistral.ts'
 
-/** It has the files of Pixtral, and a notation that its makers document. */
+/** Its files have the marks of Pixtral; its makers document the notation. */
 export const mistralLarge4: Family = {
   ...mistral,
   title: 'Mistral Large 4',

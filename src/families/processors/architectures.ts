@@ -4,10 +4,10 @@ import type { Placeholder, ProcessorReader } from './image-processing.ts'
 import * as squares from './squares.ts'
 import * as tiles from './tiles.ts'
 
-/** What is known of the models of an architecture, as the `architectures` of a `config.json` name it. */
+/** The support for models of an architecture, as in `architectures` of `config.json`. */
 export interface Architecture {
   readonly family: FamilyName | null
-  /** How images are taken, or why they are not. */
+  /** How images are processed, or why they are not served. */
   readonly images: ProcessorReader | string
 }
 

@@ -1,60 +1,69 @@
 import type { FamilyImageLimits } from '../image-limits.ts'
 
 /**
- * How a server that runs a model's own image processor takes an image, by the files of the model's Hugging Face folder. It is
- * plain data, because it crosses processes. The sources are those of Transformers and of vLLM (`model_executor/models`).
+ * How a server that runs a model's own image processor handles an image, from the files of the model's Hugging Face
+ * folder. It is plain data, because it crosses processes. The sources are those of Transformers and of vLLM
+ * (`model_executor/models`).
  */
 export interface ImageProcessing {
-  /** Sizes that the processor leaves as they are. Null where the family's own rule says which, with the numbers of the files. */
+  /**
+   * Sizes that the processor leaves unchanged. Null if the family's own rule applies, with the numbers from the files.
+   */
   readonly limits: FamilyImageLimits | null
   readonly placeholder: Placeholder
   readonly tokens: ImageTokenRule
 }
 
-/** What a prompt has in place of an image before the server puts the image's tokens there. */
+/** The placeholder of an image in a prompt, which the server replaces by the image's tokens. */
 export interface Placeholder {
-  /** What the server replaces, a control token or a text. Empty where it inserts images at the beginning of the prompt. */
+  /** What the server replaces: a control token or a text. Empty if it inserts images at the beginning of the prompt. */
   readonly target: string
-  /** Texts around it, which stay. */
+  /** Texts around the target, which remain. */
   readonly before?: string
   readonly after?: string
-  /** Whether the target is a text, which any client could write. */
+  /** Whether the target is text, which any client could write. */
   readonly isText?: true
-  /** The server joins the line breaks that it puts around an image with those of the prompt beside them. */
+  /** The server merges the line breaks that it puts around an image with adjacent ones in the prompt. */
   readonly joinsLines?: true
 }
 
-/** How many tokens the server puts in place of an image; `around` counts those that the image encoder does not make. */
+/** Number of tokens that replace an image; `around` counts those that do not come from the image encoder. */
 export type ImageTokenRule =
-  /** One for each square of `pixelsPerToken`, `rowEnds` for each row. */
+  /** One for each square of `pixelsPerToken`, and `rowEnds` for each row. */
   | { readonly count: 'squares'; readonly around: number; readonly rowEnds: 0 | 1 }
-  /** By tiles of `tokens` tokens, and a copy of the whole beside several tiles, or beside any number of `joined` ones. */
+  /**
+   * By tiles of `tokens` tokens, with a copy of the whole image if there are several tiles, or for any number of
+   * `joined` ones.
+   */
   | {
       readonly count: 'tiles'
       readonly tokens: number
       readonly copy: number
-      /** Marks around the whole image, of each tile, and of each row of tiles, or of a joined grid. */
+      /** Marks around the whole image, of each tile, and of each row of tiles or of a joined grid. */
       readonly around: number
       readonly perTile: number
       readonly perRow: number
-      /** The ends of rows come from the encoder. */
+      /** Whether the encoder makes the ends of rows. */
       readonly encodesRows?: true
-      /** What the encoder makes of an image of one tile, where that is not `tokens`. */
+      /** Tokens of an image of one tile, if not `tokens`. */
       readonly alone?: number
       /** Marks between several tiles and the copy. */
       readonly between?: number
-      /** Overlapping tiles become one grid of squares with this side in pixels. The last row and column may be partial. */
+      /**
+       * Overlapping tiles are joined to one grid of squares with this side in pixels. The last row and column may be
+       * partial.
+       */
       readonly joined?: { readonly side: number }
     }
 
 export interface ImageTokens {
-  /** All that stand for the image, without the texts around the target. */
+  /** All tokens of the image, without the texts around the target. */
   readonly prompt: number
-  /** Those that the image encoder makes, and ends of rows among them. */
+  /** The tokens from the image encoder, including ends of rows. */
   readonly image: number
 }
 
-/** @param size of the image that is sent, which is one of those that the limits allow. */
+/** @param size of the sent image, which satisfies the limits. */
 export function countImageTokens(
   rule: ImageTokenRule,
   limits: Pick<FamilyImageLimits, 'pixelsPerToken' | 'tiles'>,
@@ -87,7 +96,7 @@ export interface ProcessorFiles {
   /** `config.json`, and its `vision_config`. */
   readonly config: Json
   readonly vision: Json
-  /** `preprocessor_config.json`, or what `processor_config.json` has of it. */
+  /** `preprocessor_config.json`, or its equivalent in `processor_config.json`. */
   readonly images: Json
   /** `processor_config.json`. */
   readonly processor: Json
@@ -95,7 +104,7 @@ export interface ProcessorFiles {
   has(token: string): boolean
 }
 
-/** @returns a phrase that says what is missing or not supported, where images cannot be served. */
+/** @returns a phrase that says what is missing or not supported, if images cannot be served. */
 export type ProcessorReader = (files: ProcessorFiles) => ImageProcessing | string
 
 /** A positive number in a file, or the first of a pair; undefined for anything else. */

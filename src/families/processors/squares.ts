@@ -10,8 +10,8 @@ import {
 const VISION: Placeholder = { before: '<|vision_start|>', target: '<|image_pad|>', after: '<|vision_end|>' }
 
 /**
- * Processors of Qwen2-VL's kind, with limits in pixels, by `smart_resize`. The limits of the family are used, which knows
- * with how many tokens its models see well.
+ * Processors like Qwen2-VL's, with limits in pixels, by `smart_resize`. The family's limits apply, which are the
+ * numbers of tokens with which its models see well.
  */
 export const qwenImages: ProcessorReader = ({ config, has }) => {
   const placeholder = markedByIds(config) ?? VISION
@@ -20,7 +20,7 @@ export const qwenImages: ProcessorReader = ({ config, has }) => {
     : `tokenizer.json has no '${placeholder.target}'`
 }
 
-/** Set by the folder's reader, which has the vocabulary: the texts of the tokens that config.json names by their numbers. */
+/** Set by the folder's reader from the vocabulary: the texts of the tokens that config.json refers to by id. */
 function markedByIds({ image_marks: marks }: ProcessorFiles['config']): Placeholder | null {
   if (!Array.isArray(marks) || !marks.every((mark) => typeof mark === 'string')) return null
   const [before = '', target = '', after = ''] = marks
@@ -28,7 +28,7 @@ function markedByIds({ image_marks: marks }: ProcessorFiles['config']): Placehol
 }
 
 /**
- * The same processors with the limits of the files.
+ * The same processors with the files' limits.
  * @param frames that one image counts as in the limits of pixels.
  */
 export const pixelImages =
@@ -50,11 +50,13 @@ export const pixelImages =
     })
   }
 
-/** Perceptron's, with the numbers that vLLM has for it (`transformers_utils/processors/isaac.py`); it reads none from the files. */
+/**
+ * Perceptron's, with vLLM's numbers for it (`transformers_utils/processors/isaac.py`); it reads none from the files.
+ */
 export const patchRangeImages: ProcessorReader = (files) =>
   withTokens(files, { target: '<image>', isText: true }, { pixelsPerToken: 32, minTokens: 64, maxTokens: 1536 })
 
-/** Every image is enlarged to as many tokens as its aspect ratio has room for (`get_aspect_ratio_preserving_size`). */
+/** Every image is scaled to as many tokens as its aspect ratio allows (`get_aspect_ratio_preserving_size`). */
 export const filledImages: ProcessorReader = (files) => {
   const { vision } = files
   const patch = numberOf(vision.patch_size)
@@ -66,7 +68,7 @@ export const filledImages: ProcessorReader = (files) => {
   return withTokens(files, { target: '<|image|>' }, limits, 2)
 }
 
-/** The fewest tokens of a grid that has no room for another row or column of its own aspect ratio. */
+/** The minimum tokens of a grid with no room for another row or column of its own aspect ratio. */
 function fewestFilled(most: number): number {
   let fewest = most
   for (let rows = 1; rows <= most; rows++)
@@ -77,7 +79,7 @@ function fewestFilled(most: number): number {
   return fewest
 }
 
-/** Pixtral's encoder: nothing is enlarged, and a longest side is shrunk (`Mistral3HFEncoderInfo`). */
+/** Pixtral's encoder: nothing is enlarged, and a longest side beyond the limit is reduced (`Mistral3HFEncoderInfo`). */
 export const longestEdgeImages =
   (target: string, rowEnds: 0 | 1): ProcessorReader =>
   (files) => {
@@ -98,7 +100,10 @@ export const longestEdgeImages =
     }
   }
 
-/** MoonViT's processor: patches are limited, and sides are padded to whole tokens, so images have such sides. */
+/**
+ * MoonViT's processor: the number of patches is limited, and sides are padded to whole tokens, so images are prepared
+ * with such sides.
+ */
 export const limitedImages: ProcessorReader = (files) => {
   const { images } = files
   const patch = numberOf(images.patch_size)
@@ -135,7 +140,7 @@ function squareImages(files: ProcessorFiles, { placeholder, around, side, tokens
   return withTokens(files, placeholder, limits, around)
 }
 
-/** Two line breaks and a mark on either side. */
+/** Two line breaks and a mark on each side. */
 export const soughtSquares: ProcessorReader = (files) =>
   squareImages(files, {
     placeholder: { target: '<start_of_image>', joinsLines: true },
@@ -152,7 +157,7 @@ export const mobileSquares: ProcessorReader = (files) =>
     tokens: numberOf(files.config.vision_soft_tokens_per_image) ?? 256,
   })
 
-/** CLIP's encoder has a token for the whole image, which most of these models leave out. Others have Pixtral's encoder. */
+/** CLIP's encoder has a token for the whole image, which most of these models drop. Others have Pixtral's encoder. */
 export const clipSquares: ProcessorReader = (files) => {
   const { config, images, vision } = files
   const target = files.has('<image>') ? '<image>' : '[IMG]'

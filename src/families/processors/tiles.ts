@@ -19,7 +19,7 @@ interface TiledImages {
   readonly tokens: TileTokens
 }
 
-/** Most tiles that an image of `tiles` may have. */
+/** Maximum tiles of an image. */
 function mostOf(tiles: Tiles): number {
   if (tiles.grid === 'longest' || tiles.grid === 'windows') return tiles.along ** 2
   if (tiles.grid === 'listed') return Math.max(...tiles.grids.map(([columns, rows]) => columns * rows))
@@ -40,7 +40,7 @@ function tiled(files: ProcessorFiles, { pixelsPerToken, tiles, placeholder, toke
   return { limits, placeholder, tokens: { count: 'tiles', ...tokens } } satisfies ImageProcessing
 }
 
-/** InternVL's own format (`InternVLChatModel`), whose placeholder is a text. */
+/** InternVL's own format (`InternVLChatModel`), whose placeholder is text. */
 export const chatTiles: ProcessorReader = (files) => {
   const { config, vision } = files
   const least = config.dynamic_image_size === false ? 1 : (numberOf(config.min_dynamic_patch) ?? 1)
@@ -80,7 +80,7 @@ export const contextTiles: ProcessorReader = (files) => {
 export const lineBreakTiles: ProcessorReader = (files) => {
   const { images, vision } = files
   const side = sizeOf(images.size, 'height') ?? numberOf(vision.image_size)
-  // The processor takes the side of a patch for the number of them.
+  // The processor uses the side of a patch as the number of patches.
   const across = numberOf(images.patch_size) ?? 16
   if (side === undefined) return 'preprocessor_config.json has no size'
   const tokens = across ** 2
@@ -93,7 +93,7 @@ export const lineBreakTiles: ProcessorReader = (files) => {
   })
 }
 
-/** Llama 4's: a mark behind each tile, and three around the copy. */
+/** Llama 4's: a mark after each tile, and three around the copy. */
 export const separatedTiles: ProcessorReader = (files) => {
   const { images, vision } = files
   const side = numberOf(vision.image_size)
@@ -111,7 +111,7 @@ export const separatedTiles: ProcessorReader = (files) => {
   })
 }
 
-/** Idefics 3's and SmolVLM's: two marks before each tile, a line break behind each row, three marks around the copy. */
+/** Idefics 3's and SmolVLM's: two marks before each tile, a line break after each row, three marks around the copy. */
 export const namedTiles: ProcessorReader = (files) => {
   const { config, images, processor, vision } = files
   const side = sizeOf(images.max_image_size, 'longest_edge') ?? numberOf(vision.image_size)
@@ -122,7 +122,7 @@ export const namedTiles: ProcessorReader = (files) => {
     return 'preprocessor_config.json has no max_image_size and size'
   const tokens = numberOf(processor.image_seq_len) ?? Math.floor(Math.floor(side / patch) ** 2 / scale ** 2)
   const along = images.do_image_splitting === false ? 1 : Math.ceil(edge / side)
-  // A row has its number and its column's in one token.
+  // One token has the numbers of a row and a column.
   if (!files.has(`<row_${Math.min(along, 6)}_col_1>`)) return 'tokenizer.json has no tokens for rows and columns'
   if (along > 6) return `its images have ${along} tiles along the longer side, more than its vocabulary has names for`
   const joins = files.has('\n\n') || files.has('ĊĊ') || files.has('<0x0A><0x0A>')
@@ -134,7 +134,7 @@ export const namedTiles: ProcessorReader = (files) => {
   })
 }
 
-/** LLaVA-NeXT's and LLaVA-OneVision's: a copy, then all tiles as one grid whose rows a token ends. */
+/** LLaVA-NeXT's and LLaVA-OneVision's: a copy, then all tiles as one grid, with a token at the end of each row. */
 export const pinpointTiles =
   (mostTiles: number): ProcessorReader =>
   (files) => {
@@ -154,7 +154,7 @@ export const pinpointTiles =
       pixelsPerToken: patch,
       tiles: {
         ...{ grid: 'listed', side, tokens: across ** 2 },
-        // Beyond, the tokens of an image are interpolated.
+        // The tokens of larger images are interpolated.
         grids: grids.filter(([columns, rows]) => columns * rows <= mostTiles),
       },
       placeholder: { target: '<image>' },
@@ -170,13 +170,13 @@ interface OverlappingRule {
   /** Names of the numbers in preprocessor_config.json. */
   readonly side: unknown
   readonly patch: unknown
-  /** Side in patches of what becomes one token. */
+  /** Side in patches of the square that becomes one token. */
   readonly pool: unknown
 }
 
 /**
- * Molmo's: tiles overlap by margins. A copy of the whole image comes first, then all tiles as one grid; a token ends each row
- * of both, and two marks stand around each.
+ * Molmo's: tiles overlap by margins. A copy of the whole image comes first, then all tiles as one grid; a token ends
+ * each row of both, and two marks surround each.
  */
 function overlappingTiles(files: ProcessorFiles, { target, ...given }: OverlappingRule): ImageProcessing | string {
   const { images } = files
@@ -227,7 +227,7 @@ export const pooledTiles: ProcessorReader = (files) => {
     pool: images.pooling_size,
   })
   if (typeof read === 'string' || read.tokens.count !== 'tiles') return read
-  // Rows of the copy may have no ends.
+  // The copy's rows may have no ends.
   if (processor.use_single_crop_col_tokens !== false) return read
   return { ...read, tokens: { ...read.tokens, around: 4 } }
 }

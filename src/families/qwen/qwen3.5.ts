@@ -1,7 +1,7 @@
 import type { Family } from '../family.ts'
 import { qwen3Vl } from './qwen3-vl.ts'
 
-/** It sees and grounds as Qwen3-VL does, and calls tools as Qwen3-Coder does. */
+/** It sees and grounds like Qwen3-VL, and calls tools like Qwen3-Coder. */
 export const qwen35: Family = {
   ...qwen3Vl,
   title: 'Qwen3.5',

@@ -1,11 +1,12 @@
 import { type Family, PLAIN } from '../family.ts'
 
-/** It reads pages. Images are shown as a whole and in tiles; libmtmd pads the whole as the makers' processor does. */
+/** It reads pages. Images are shown whole and in tiles; libmtmd pads the whole image as the makers' processor does. */
 export const deepSeekOcr: Family = {
   ...PLAIN,
   title: 'DeepSeek-OCR',
   projectors: ['deepseekocr'],
-  // A row of tiles has 10 tokens more for its 10 rows of squares. The whole has 16 x 16, a token behind each row, and one.
+  // A row of tiles has 10 more tokens for its 10 rows of squares. The whole image has 16 x 16, one after each row, and
+  // one more.
   image: {
     patchSize: 16,
     mergeSize: 4,
@@ -28,7 +29,7 @@ export const deepSeekOcr2: Family = {
   },
 }
 
-/** It has the files of DeepSeek-OCR, and puts names and places into one tag, which is not read here. */
+/** Its files have the marks of DeepSeek-OCR. It puts names and places into one tag, which is not supported. */
 export const unlimitedOcr: Family = {
   ...deepSeekOcr,
   title: 'Unlimited-OCR',

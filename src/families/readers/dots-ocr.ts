@@ -25,13 +25,13 @@ export const dotsOcr: Family = {
   ...PLAIN,
   title: 'dots.ocr',
   projectors: ['dots_ocr'],
-  // Its files say how many tokens.
+  // The number of tokens comes from its files.
   image: { patchSize: 14, mergeSize: 2 },
   dialect: 'dots-ocr',
   reading: { prompt: PROMPT, notation: 'dots-ocr' },
 }
 
-/** In which space it gives coordinates is not known here. */
+/** Its coordinate space is unknown. */
 export const dots3Note: Family = {
   ...PLAIN,
   title: 'dots3-note',

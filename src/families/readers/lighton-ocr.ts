@@ -9,7 +9,7 @@ export const lightOnOcr: Family = {
   reading: { prompt: '', notation: 'lighton-ocr' },
 }
 
-/** The variants that also say where the figures of a page are. */
+/** The variants that also write the places of a page's figures. */
 export const lightOnOcrBbox: Family = {
   ...lightOnOcr,
   title: 'LightOnOCR-2 bbox',

@@ -32,15 +32,15 @@ export const glm4v: Dialect = {
 }
 
 const WHOLE = /^<\|begin_of_box\|>([\s\d.,;[\](){}<>]*)<\|end_of_box\|>/
-/** A beginning of what `WHOLE` matches, or of marks around JSON. */
+/** A prefix of a match of `WHOLE`, or of marks around JSON. */
 const BEGUN = /^<\|begin_of_box\|>[\s\d.,;[\](){}<>]*(?:\|[a-z_|]*)?$/
-/** The mark before a list of objects, one object, or a code fence. */
+/** The mark before a list of objects, an object, or a code fence. */
 const BEFORE_JSON = /^<\|begin_of_box\|>\s*(?=(?:\[\s*)?\{\s*"|`)/
 
 class GlmNotation implements Notation {
   readonly #scene: Scene
   readonly #json: JsonNotation
-  /** Whether the text stands behind a mark that was left out. */
+  /** Whether the text follows a dropped mark. */
   #marked = false
 
   constructor(scene: Scene) {

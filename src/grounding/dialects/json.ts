@@ -7,18 +7,18 @@ import { type Notation, PROSE, type Reading, SpanReader, UNCLEAR } from '../span
 
 /** How a model family writes annotations as JSON objects: `{"bbox_2d": [10, 20, 30, 40], "label": "cat"}`. */
 export interface JsonForm {
-  /** The key of coordinates, for what the family can write. */
+  /** The key of the coordinates, for each kind that the family can write. */
   readonly keys: Readonly<Partial<Record<DetectionKind, string>>>
   /** The key of the name; `label` by default. */
   readonly labelKey?: string
   /** Whether the name comes before the coordinates. */
   readonly labelFirst?: boolean
-  /** The key of text that stands at the place, and belongs to the reply. */
+  /** The key of the text at the place, which belongs to the reply. */
   readonly textKey?: string
   readonly yFirst: boolean
-  /** The indentation of each object in a list; null where the list is one line without a code fence. */
+  /** The indentation of each object in a list; null if the list is one line without a code fence. */
   readonly indent: string | null
-  /** Digits behind the point of coordinates; without them, coordinates are integers. */
+  /** Digits after the decimal point of coordinates; without them, coordinates are integers. */
   readonly decimals?: number
   /** The largest coordinates, which are those of the right and bottom edges of the image. */
   space(scene: Scene): { readonly width: number; readonly height: number }
@@ -97,18 +97,18 @@ export function jsonDialect(form: JsonForm): Dialect {
   }
 }
 
-/** Whether a list goes on, behind an object or at its beginning. */
+/** Whether a list continues, after an object or at its beginning. */
 function listGoesOn(text: string, isFirst: boolean): boolean | null {
   if (isFirst) {
     const begun = /(\{)|\[(\s*\S?)/.exec(text)
     if (begun === null || begun[2] === '') return null
     return begun[1] !== undefined || /^\s|\{/.test(begun[2]!)
   }
-  // A comma comes before the line of the next object, and none before the last bracket.
+  // A comma precedes the line of the next object, but not the closing bracket.
   return /^[ \t]*$/.test(text) ? null : /^[ \t]*[,{]/.test(text)
 }
 
-/** The first key of an object, and the pattern of what follows it. */
+/** The first key of an object, and the pattern of the text after it. */
 function membersOf(
   { keys, labelKey = 'label', labelFirst }: JsonForm,
   kind: DetectionKind,
@@ -176,7 +176,7 @@ export class JsonNotation implements Notation {
       const reading = this.#readInList(text, this.#list)
       if (reading) return reading
       this.#list = null
-      // The list has ended. Read what follows as if there had been none.
+      // The list has ended. Read the rest as if there had been none.
       if (this.next(text, 0) !== 0) return PROSE
     }
     return text.startsWith('{') ? this.#object(text) : this.#head(text)

@@ -1,8 +1,9 @@
 import { jsonDialect } from './json.ts'
 
 /**
- * LFM2.5-VL: `[{"label": "cat", "bbox": [0.12, 0.05, 0.8, 0.61]}]`: left, top, right, bottom in parts of the image's sides.
- * The question is that of its model card; https://github.com/Liquid4All/cookbook (examples/satellite-vlm).
+ * LFM2.5-VL: `[{"label": "cat", "bbox": [0.12, 0.05, 0.8, 0.61]}]`: left, top, right, bottom as fractions of the
+ * image's sides. The question is that of its model card; https://github.com/Liquid4All/cookbook
+ * (examples/satellite-vlm).
  */
 export const lfm25Vl = jsonDialect({
   keys: { box: 'bbox' },

@@ -9,8 +9,8 @@ const written = withoutAny(/\s*[[\]\n]+\s*/g)
 const FILE = 'image_[0-9]{1,3}\\.png'
 
 /**
- * LightOnOCR-2 bbox: in the Markdown of a page, `![image](image_1.png)120,80,900,410` stands for a figure: left, top, right,
- * bottom on a grid of 0..1000. It takes no question. Here, the text in brackets is the name.
+ * LightOnOCR-2 bbox: in the Markdown of a page, `![image](image_1.png)120,80,900,410` represents a figure: left, top,
+ * right, bottom on a grid of 0..1000. It takes no question. Here, the text in brackets is the name.
  */
 export const lightOnOcr: Dialect = {
   formats: ['box'],

@@ -26,8 +26,8 @@ const SECONDS = '[0-9]{1,5}(?:\\.[0-9]{1,6})? seconds'
 const NOTHING = 'None.'
 
 /**
- * The contract's own markup, which the service's own models write. A hint asks for it, and so does the prompt that
- * `training/` teaches: `Detect: red circle, heart`. The answer to that has one leaf per line.
+ * The contract's own markup, which the service's own models write. It is requested by a hint, or by the prompt that
+ * `training/` teaches: `Detect: red circle, heart`. The answer to that prompt has one leaf per line.
  */
 export const markup: Dialect = {
   formats: ['point', 'box', 'polygon', 'clip'],
@@ -35,7 +35,8 @@ export const markup: Dialect = {
 
   tags(format, scene): TagRules {
     const end = format === 'clip' ? '/>' : `</${TAG_OF[format]}>`
-    // `<po` starts every leaf, so that the tags below hold a reply to leaves of one kind: some clients read no others.
+    // Every leaf starts with `<po`, so the tags below restrict a reply to leaves of one kind: some clients parse no
+    // others.
     const trigger = format === 'clip' ? '<cl' : '<po'
     return { triggers: [trigger], tags: [{ begin: `<${TAG_OF[format]}`, pattern: bodyPattern(format, scene), end }] }
   },
@@ -67,7 +68,7 @@ function leafPattern(kind: DetectionKind, labels: readonly string[] | null): str
 
 const PLACE = '\\s*\\(\\s*(\\d+)\\s*,\\s*(\\d+)\\s*\\)'
 
-/** Reads the markup in a text that nothing has asked for: what is no annotation stays as it is. */
+/** Reads markup in a text for which it was not requested: everything but annotations remains unchanged. */
 export function freeMarkupReader(scene: Scene): AnnotationReader {
   return new SpanReader(new Markup(scene), { guarded: false })
 }
@@ -81,23 +82,23 @@ function bodyPattern(format: AnnotationFormat, { assets, choices, timed }: Scene
   return `(?: mention="${MENTION}")?${time}${asset}> ${BODY[format]}`
 }
 
-/** What may stand before the first member of a collection. */
+/** What may precede the first member of a collection. */
 const LIST_MARK = /^[\s*\u2022-]*/
 const OPENING = /^<collection(?:[^<>"']|"[^"<\r\n]*"|'[^'<\r\n]*')*>/i
 const CLOSING = /^<\/collection\s*(>?)/i
 
-/** What members of a collection have of it where they have none of their own. */
+/** The attributes that members of a collection inherit if they have none of their own. */
 type Inherited = Attributes & { readonly t?: number }
 
 /**
- * Reads markup that a model wrote. It emits leaves one by one, so members of a collection come on their own, with the
- * attributes that they inherit from it. A track comes as a whole.
+ * Reads markup that a model wrote. It emits leaves one by one, so members of a collection are emitted separately, with
+ * the attributes that they inherit from it. A track is emitted as a whole.
  */
 class Markup implements Notation {
   readonly #scene: Scene
   /** Attributes of the open collection; null when none is open. */
   #collection: Inherited | null = null
-  /** Whether a closing tag is still to come of a collection in which another tag stands. */
+  /** Whether the closing tag is still missing of a collection that contains another tag. */
   #isLeft = false
   readonly #pending = new GrowingAnnotation()
 
@@ -138,7 +139,7 @@ class Markup implements Notation {
     return whole ? this.#pieces({ ...inherited, ...whole } as Annotation) : []
   }
 
-  /** A tag opens a collection only where a member or the closing tag comes next: others are about something else. */
+  /** A tag opens a collection only if a member or the closing tag follows: otherwise it has another meaning. */
   #opening(text: string): Reading {
     if (this.#collection) return PROSE
     const tag = OPENING.exec(text)?.[0]
@@ -167,7 +168,7 @@ class Markup implements Notation {
   #pieces(annotation: Annotation): (Prose | Annotation)[] {
     const whole = { ...this.#collection, ...annotation } as Annotation
     if (whole.kind !== 'track' || this.#scene.timed) return [normalised(whole, this.#scene)]
-    // Without times there is no track, only its leaves.
+    // Without times there is no track, only leaves.
     return spaced(whole.waypoints.map((waypoint) => normalised({ ...own(whole), ...waypoint }, this.#scene)))
   }
 }

@@ -4,16 +4,16 @@ import { refBoxDialect } from './ref-box.ts'
 const NUMBER = '\\d{1,4}(?:\\.\\d{1,4})?'
 
 /**
- * MiniCPM-V: `<ref>car</ref><box>229 246 904 872</box>`: left, top, right, bottom on a grid of 0..1000. Asked for one thing,
- * it leaves out the name.
- * https://github.com/OpenBMB/MiniCPM-V/issues/982, https://github.com/OpenSQZ/MiniCPM-V-CookBook/issues/39
+ * MiniCPM-V: `<ref>car</ref><box>229 246 904 872</box>`: left, top, right, bottom on a grid of 0..1000. When asked for
+ * one thing, it omits the name. https://github.com/OpenBMB/MiniCPM-V/issues/982,
+ * https://github.com/OpenSQZ/MiniCPM-V-CookBook/issues/39
  */
 export const miniCpmV = refBoxDialect({
   boxes: `${GRID_NUMBER}(?: ${GRID_NUMBER}){3}`,
   writtenBoxes: `[ \\t]*${NUMBER}(?:(?:[ \\t]*,[ \\t]*|[ \\t]+)${NUMBER}){3}[ \\t]*`,
   write: (box) => box.join(' '),
   nameless: true,
-  // The sentence for one region is its makers'.
+  // The question for one region is its makers' own.
   question: (labels) =>
     labels === null
       ? 'Please name all objects in the image and provide the bounding box coordinate of each.'

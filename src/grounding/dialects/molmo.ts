@@ -54,7 +54,7 @@ export function namePattern(labels: readonly string[] | null): string {
 
 const LINES = linesGoOn('<')
 
-/** @param another how another point begins in the same tag. */
+/** @param another matches the beginning of another point in the same tag. */
 export function tagGoesOn(text: string, isFirst: boolean, another: RegExp): boolean | null {
   const closed = /^[^<]*<\/\w+>/.exec(text)
   if (isFirst || closed !== null) return LINES(closed === null ? text : text.slice(closed[0].length), isFirst)
@@ -65,7 +65,7 @@ function numbered(): string {
   return `(?: x[0-9]{1,3}="${PERCENT}" y[0-9]{1,3}="${PERCENT}")+`
 }
 
-/** Groups consecutive leaves with the same mention, which share one tag, as many as it takes at most. */
+/** Groups consecutive leaves with the same mention, which share one tag, up to a maximum. */
 export function runs(leaves: readonly Leaf[], most = Number.POSITIVE_INFINITY): Leaf[][] {
   const result: Leaf[][] = []
   for (const leaf of leaves) {

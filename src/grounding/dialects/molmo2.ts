@@ -9,16 +9,16 @@ import { NAME, NOTHING, namePattern, runs, tagGoesOn } from './molmo.ts'
 
 const NUMBER = '(?:[0-9]{3}|1000)'
 const PLACE = `[0-9]{1,3} ${NUMBER} ${NUMBER}`
-/** The number of an image, from 1, or seconds, and then the number, x and y of each thing. */
+/** The number of an image, from 1, or seconds; then the number, x and y of each thing. */
 const FRAME = `[0-9]{1,4}(?:\\.[0-9])?(?: ${PLACE})+`
 const FRAMES = `${FRAME}(?:;${FRAME})*`
-/** More things would not be numbered in three digits. */
+/** More things could not be numbered with three digits. */
 const MOST_THINGS = 999
 
 /**
- * Molmo 2: points on a grid of 0..1000, with three digits, after the number of the image or the time, and a number for each
- * thing. `<points coords="1 1 073 160 2 173 600">cups</points>`; in a video, what is followed through time is
- * `<tracks coords="0.0 1 635 522;0.5 1 606 490">cup</tracks>`. It has no boxes. Its technical report, appendix "Pointing".
+ * Molmo 2: points on a grid of 0..1000, with three digits, after the number of the image or the time, and a number for
+ * each thing. `<points coords="1 1 073 160 2 173 600">cups</points>`; tracks in a video are `<tracks coords="0.0 1 635
+ * 522;0.5 1 606 490">cup</tracks>`. It has no boxes. Its technical report, appendix "Pointing".
  */
 export const molmo2: Dialect = {
   formats: ['point'],
@@ -49,7 +49,7 @@ export const molmo2: Dialect = {
   },
 }
 
-/** @param timed whether the places are in a video, whose frames are named by their seconds; images by their numbers. */
+/** @param timed whether the places are in a video, whose frames are identified by seconds; images are by numbers. */
 function tagOf(leaves: readonly Leaf[], timed: boolean): string {
   const digits = (value: number) => String(value).padStart(3, '0')
   const places = leaves.map(({ points: [point], t }, index) => ({
@@ -79,7 +79,7 @@ function read(text: string, scene: Scene): Reading {
 
 function points(places: readonly Place[], named: Attributes, { timed }: Scene): Annotation[] {
   return places.map(({ frame, point }) => {
-    // Frames are numbered seconds in a video, and images from 1.
+    // Frames are identified by seconds in a video; images are numbered from 1.
     const where = timed ? { t: frame } : { assetIdx: Math.max(0, Math.round(frame) - 1) }
     return { kind: 'point', ...named, points: [point], ...where }
   })
@@ -105,7 +105,7 @@ interface Place {
   readonly point: GridPoint
 }
 
-/** Null for numbers that are no places on an image. */
+/** Null for numbers that are not places on an image. */
 function placesIn(coordinates: string): Place[] | null {
   const places: Place[] = []
   for (const part of coordinates.split(/[;\t]/)) {

@@ -55,7 +55,7 @@ function itemOf({ mention = '', points }: Leaf): string {
 }
 
 const WHOLE = /^((?:<loc\d{4}>){4})[ \t]*([^<;\n]*)(?:(;[ \t]*)(?=[^ \t])|(?=[<\n]))/
-/** The same, but ended by the end of the text, where the name may not be complete. */
+/** The same, but ended by the end of the text, where the name may be incomplete. */
 const OPEN = /^((?:<loc\d{4}>){4})[ \t]*([^<;\n]*)(?:;[ \t]*)?$/
 const BEGUN = /^(?:<loc\d{4}>){0,3}(?:<(?:l(?:o(?:c\d{0,4})?)?)?)?$/
 

@@ -26,7 +26,7 @@ const form: Omit<JsonForm, 'space'> = {
 /** Qwen3-VL: a 0..1000 grid. */
 export const qwen3Vl = jsonDialect({ ...form, space: () => ({ width: 1000, height: 1000 }) })
 
-/** Qwen2.5-VL: pixels of the image as it was resized for the model. With several images, the last one counts. */
+/** Qwen2.5-VL: pixels of the image as resized for the model. With several images, the last one counts. */
 export const qwen25Vl = jsonDialect({
   ...form,
   space: ({ image }: Scene) => image ?? { width: 1000, height: 1000 },

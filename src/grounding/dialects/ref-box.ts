@@ -4,28 +4,31 @@ import { type Dialect, escapePattern, type Scene, withoutAny } from '../dialect.
 import { normalised } from '../normal.ts'
 import { type Notation, PROSE, SpanReader, startingWith, UNCLEAR } from '../span-reader.ts'
 
-/** How a family writes boxes behind a name: `<ref>car</ref><box>...</box>`. */
+/** How a family writes boxes after a name: `<ref>car</ref><box>...</box>`. */
 export interface RefBoxForm {
-  /** What stands around a name and around boxes; `DEFAULT_MARKS` by default. */
+  /** Marks around a name and around boxes; `DEFAULT_MARKS` by default. */
   readonly marks?: Marks
-  /** The largest coordinate, that of the right and bottom edges; 1000 by default. */
+  /** The maximum coordinate, which is that of the right and bottom edges; 1000 by default. */
   readonly most?: number
-  /** The pattern of what stands in `<box>`. */
+  /** The pattern of the text in `<box>`. */
   readonly boxes: string
-  /** As `boxes`, but with the liberties that models take: a part of a regular expression. */
+  /** Like `boxes`, but with the variations that models write: a part of a regular expression. */
   readonly writtenBoxes: string
   /** The same for one box, where `boxes` is a list of several. */
   readonly one?: string
-  /** What stands in `<box>` for one box: left, top, right, bottom. */
+  /** The text in `<box>` for one box: left, top, right, bottom. */
   write(box: readonly number[]): string
-  /** Whether a box may stand alone, for what the question names. */
+  /** Whether a box may be without a name, for the thing that the question names. */
   readonly nameless: boolean
   question(labels: readonly string[] | null): string
 }
 
 const SPACE = '[ \\t]*'
 
-/** Boxes as lists in a list, `[[10, 20, 30, 40], ...]`. @param number the pattern of a coordinate. */
+/**
+ * Boxes as nested lists, `[[10, 20, 30, 40], ...]`.
+ * @param number the pattern of a coordinate.
+ */
 export function listedBoxes(number: string): Pick<RefBoxForm, 'boxes' | 'writtenBoxes' | 'one' | 'write'> {
   const box = `\\[${number}(?:, ${number}){3}\\]`
   const written = `${SPACE}\\d{1,4}(?:\\.\\d{1,4})?${SPACE}`
@@ -43,7 +46,7 @@ const DEFAULT_MARKS: Marks = ['<ref>', '</ref>', '<box>', '</box>']
 
 const written = withoutAny(/\s*[<>\n]+\s*/g)
 
-/** Creates the dialect of a family that writes boxes behind a name. */
+/** Creates the dialect of a family that writes boxes after a name. */
 export function refBoxDialect(form: RefBoxForm): Dialect {
   const { marks = DEFAULT_MARKS } = form
   const [ref, refEnd, box, boxEnd] = marks.map(escapePattern) as unknown as Marks
@@ -89,13 +92,13 @@ function itemOf({ mention = '', points }: Leaf, form: RefBoxForm): string {
   return `${ref}${written(mention)}${refEnd}${box}${form.write(numbers)}${boxEnd}`
 }
 
-/** What a span consists of: these texts, and what may stand between them. */
+/** The parts of a span: these texts, and what may be between them. */
 function partsOf([ref, refEnd, box, boxEnd]: Marks): readonly (readonly (string | RegExp)[])[] {
   const boxParts = [box, /[[\]\d., \t]*/y, boxEnd]
   return [[ref, /[^<>\n]*/y, refEnd, /[ \t]*/y, ...boxParts], boxParts]
 }
 
-/** Whether a span of these parts may begin with the text and go on after it. */
+/** Whether the text may be the beginning of a span of these parts. */
 function isBegun(text: string, parts: readonly (string | RegExp)[]): boolean {
   let at = 0
   for (const part of parts) {
@@ -127,8 +130,8 @@ function refBoxNotation(form: RefBoxForm, scene: Scene): Notation {
 }
 
 /**
- * The boxes among numbers in a text, four for each, with any text between them.
- * @param most the largest coordinate.
+ * The boxes of the numbers in a text, four for each, with any text between them.
+ * @param most the maximum coordinate.
  */
 export function boxesIn(text: string, mention: string, scene: Scene, most = 1000): Annotation[] {
   const numbers = [...text.matchAll(/\d+(?:\.\d+)?/g)].map(([number]) => Number(number))
@@ -137,7 +140,7 @@ export function boxesIn(text: string, mention: string, scene: Scene, most = 1000
   )
 }
 
-/** The box of these numbers: left, top, right, bottom, each of at most `most`. */
+/** The box with these coordinates: left, top, right, bottom, each at most `most`. */
 export function boxOf(numbers: readonly number[], most: number, mention: string, scene: Scene): Annotation {
   const grid = numbers.map((number) => Math.min(Math.round((number / most) * 1000), 1000))
   const [left, top, right, bottom] = grid as [number, number, number, number]

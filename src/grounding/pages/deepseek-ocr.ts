@@ -17,12 +17,12 @@ const TYPES: readonly (readonly [RegExp, BlockType])[] = [
 ]
 
 const MARK = /<\|ref\|>([^<]*)<\|\/ref\|>\s*<\|det\|>([[\]\d.,\s]*)(?:<\|\/det\|>|$)/g
-/** Marks that are no part of a whole. */
+/** Marks outside a complete block. */
 const STRAY = /<\|\/?(?:ref|det|grounding)\|>/g
 
 /**
- * DeepSeek-OCR: `<|ref|>title<|/ref|><|det|>[[115, 80, 365, 113]]<|/det|>` stands before the Markdown of a block, on a grid of
- * 0..999. Where it names no kind of block, the name is the text. https://github.com/deepseek-ai/DeepSeek-OCR
+ * DeepSeek-OCR: `<|ref|>title<|/ref|><|det|>[[115, 80, 365, 113]]<|/det|>` precedes the Markdown of a block, on a grid
+ * of 0..999. If the name is not a kind of block, it is the text. https://github.com/deepseek-ai/DeepSeek-OCR
  */
 export const deepSeekOcrPage: PageNotation = (written) => {
   const marks = [...written.matchAll(MARK)]
@@ -43,7 +43,7 @@ export const deepSeekOcrPage: PageNotation = (written) => {
   return blocks.filter(({ type, content }) => type === 'image' || content !== '')
 }
 
-/** What follows a picture is a text of its own. */
+/** The text after a picture is a block of its own. */
 function blocksOf(type: BlockType, content: string, box: PageBlock['box']): PageBlock[] {
   return type === 'image' ? [{ type, content: '', box }, ...textBlocks(content)] : [{ type, content, box }]
 }

@@ -27,7 +27,7 @@ export const dotsOcrPage: PageNotation = (written, picture) => {
   return blocks.length === 0 ? textBlocks(written) : blocks
 }
 
-/** The objects of a JSON text that have none in them. The last may be cut off. */
+/** The innermost objects of a JSON text. The last may be truncated. */
 function* objectsIn(text: string): Generator<string, void, void> {
   let start = -1
   let isQuoted = false
@@ -50,7 +50,7 @@ function parsed(text: string): Readonly<Record<string, unknown>> | null {
     try {
       return JSON.parse(text + end)
     } catch {
-      // Cut off elsewhere.
+      // Truncated elsewhere.
     }
   }
   return null

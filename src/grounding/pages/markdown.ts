@@ -3,10 +3,10 @@ import { boxOf, type PageBlock, type PageNotation, textBlocks, upTo } from './pa
 const GRID = upTo(1000)
 const FENCE = /^\s*```(?:markdown|md|html)[ \t]*\n([\s\S]*?)(?:\n```\s*)?$/i
 
-/** A text that is nothing but Markdown. */
+/** A text that is entirely Markdown. */
 export const markdownPage: PageNotation = (written) => textBlocks(withoutFence(written))
 
-/** Models that were asked for nothing else may still put it between fences. */
+/** Models that are asked only for Markdown may still put it in a code fence. */
 export function withoutFence(text: string): string {
   const inner = FENCE.exec(text)?.[1]
   return inner === undefined || /^```/m.test(inner) ? text : inner
@@ -16,12 +16,12 @@ const FIGURE =
   /!\[[^[\]\n]*\]\(image_\d{1,3}\.png\)[ \t]*(\d{1,4})[ \t]*,[ \t]*(\d{1,4})[ \t]*,[ \t]*(\d{1,4})[ \t]*,[ \t]*(\d{1,4})/g
 
 /**
- * LightOnOCR-2 bbox: Markdown in which `![image](image_1.png)120,80,900,410` stands for a figure, on a grid of 0..1000.
+ * LightOnOCR-2 bbox: Markdown in which `![image](image_1.png)120,80,900,410` represents a figure, on a grid of 0..1000.
  * https://huggingface.co/lightonai/LightOnOCR-2-1B-bbox
  */
 export const lightOnOcrPage: PageNotation = (written) => marked(withoutFence(written), FIGURE, figureOf)
 
-/** @returns a block for each mark of the pattern, and the texts around them as `textBlocks`. */
+/** @returns a block for each match of the pattern, and the texts between them as `textBlocks`. */
 function marked(
   text: string,
   pattern: RegExp,

@@ -4,7 +4,7 @@ import { lightOnOcrPage, markdownPage } from './markdown.ts'
 import type { PageNotation } from './page.ts'
 import { qwen3VlPage, qwen25VlPage } from './qwen.ts'
 
-/** How models write what a page says, by the name that families know it by. */
+/** The notations in which models write pages, by their names in families. */
 export const PAGE_NOTATIONS = {
   markdown: markdownPage,
   'dots-ocr': dotsOcrPage,

@@ -1,4 +1,4 @@
-/** The kinds of blocks that Mistral's API knows. */
+/** The kinds of blocks in Mistral's API. */
 export const BLOCK_TYPES = [
   'text',
   'title',
@@ -16,7 +16,7 @@ export const BLOCK_TYPES = [
 ] as const
 export type BlockType = (typeof BLOCK_TYPES)[number]
 
-/** A part of a page, in shares of its width and height from the top left, each from 0 to 1. */
+/** A part of a page, as fractions of its width and height from the top left, each from 0 to 1. */
 export interface PageBox {
   readonly left: number
   readonly top: number
@@ -32,29 +32,29 @@ interface Extent {
 
 export interface PageBlock {
   readonly type: BlockType
-  /** Markdown, in which tables may be HTML or LaTeX; of an image, the text that stands for it, if any. */
+  /** Markdown, in which tables may be HTML or LaTeX; for an image, its alternative text, if any. */
   readonly content: string
-  /** Null where the model does not say where the block is. */
+  /** Null if the model does not say where the block is. */
   readonly box: PageBox | null
 }
 
 /**
- * Reads what a model has written about a page: blocks in the order of reading. Any text can be read, one that is cut off,
- * too: what is in no known form is text.
+ * Parses what a model has written about a page: blocks in reading order. It accepts any text, even truncated:
+ * anything in an unknown form is text.
  * @param picture the page as the model sees it, in pixels.
  */
 export type PageNotation = (written: string, picture: Extent) => readonly PageBlock[]
 
-/** A block of text without a place; none where there is no text. */
+/** A block of text without a place; none for an empty text. */
 export function textBlocks(text: string): PageBlock[] {
   const content = text.trim()
   return content === '' ? [] : [{ type: 'text', content, box: null }]
 }
 
 /**
- * The box of the first four of these numbers: left, top, right, bottom.
- * @param most the largest number in each direction.
- * @returns null where there are no four.
+ * The box of the first four numbers: left, top, right, bottom.
+ * @param most the maximum in each direction.
+ * @returns null if there are fewer than four.
  */
 export function boxOf(numbers: readonly number[], most: Extent): PageBox | null {
   const [x1 = NaN, y1 = NaN, x2 = NaN, y2 = NaN] = numbers
@@ -65,12 +65,12 @@ export function boxOf(numbers: readonly number[], most: Extent): PageBox | null 
   return Object.values(box).every(Number.isFinite) ? box : null
 }
 
-/** The largest number in each direction, where that is the same. */
+/** The maximum in each direction, if it is the same. */
 export function upTo(most: number): Extent {
   return { width: most, height: most }
 }
 
-/** The box around all of these. */
+/** The bounding box of boxes. */
 export function around(boxes: readonly PageBox[]): PageBox | null {
   if (boxes.length === 0) return null
   return {

@@ -8,7 +8,7 @@ export const qwen3VlPage: PageNotation = (written) => pageOf(written, upTo(1000)
 export const qwen25VlPage: PageNotation = (written, picture) => pageOf(written, picture)
 
 const TAG = /<(\/?)([a-z][a-z0-9]*)\b((?:[^<>"']|"[^"]*"|'[^']*')*)>|<![^<>]*>/gi
-/** A tag that is cut off. */
+/** A truncated tag. */
 const BEGUN = /<(?:\/?[a-z][^<>]*|!?-*)$/i
 const BLOCK_TAGS = /^(?:h[1-6]|p|li|pre|div|figure|figcaption|caption|header|footer|section|article)$/
 const SPANS = /\s(?:col|row)span\s*=\s*["']?\d+["']?/gi
@@ -39,13 +39,13 @@ function numbersIn(attributes: string, name: string): number[] {
 
 interface OpenBlock {
   readonly type: BlockType
-  /** What stands before its text in Markdown. */
+  /** The Markdown before its text. */
   readonly mark: string
   readonly box: PageBox | null
   text: string
 }
 
-/** Makes blocks of HTML: each of Markdown, but for tables, which stay HTML. */
+/** Converts HTML to blocks: Markdown, except for tables, which stay HTML. */
 class HtmlReader {
   readonly #boxIn: (attributes: string) => PageBox | null
   readonly #blocks: PageBlock[] = []
@@ -92,7 +92,7 @@ class HtmlReader {
     if (this.#block !== null) this.#block.text += text
   }
 
-  /** An element within one that has no text yet is the same block. */
+  /** An element inside one that has no text yet is part of the same block. */
   #begin(type: BlockType | null, mark: string, box: PageBox | null): void {
     const around = this.#block
     if (around !== null && around.type !== 'image' && around.text.trim() === '') {
@@ -104,7 +104,7 @@ class HtmlReader {
     this.#block = { type: type ?? 'text', mark, box, text: '' }
   }
 
-  /** Formulas hold a picture of themselves. */
+  /** Formulas contain a picture of themselves. */
   #figure(box: PageBox | null): void {
     if (this.#block?.type === 'equation') return
     const around = this.#block?.type === 'image' ? this.#block.box : null

@@ -1,12 +1,13 @@
 import type { ModelCard } from '../../models/card.ts'
 
-/** Further names that clients may send, each with the id of the model that answers. */
+/** Additional names that clients may send, each with the id of the model that answers. */
 export type Aliases = Readonly<Record<string, string>>
 
 /**
- * The cards, with the aliases of the settings as if the cards themselves had them.
- * @param warn receives what is wrong with an alias of an unknown model, where there are models besides the cards.
- * @throws Error for an alias that a model already has as its name, or, without `warn`, of an unknown model.
+ * Adds the aliases from the settings to the cards.
+ * @param warn receives a warning about each alias of an unknown model; null if there are no models besides the cards.
+ * @throws Error for an alias that is already the name of a model, or, if `warn` is null, for an alias of an unknown
+ * model.
  */
 export function withAliases(
   cards: readonly ModelCard[],
@@ -26,8 +27,8 @@ export function withAliases(
 }
 
 /**
- * The card without the aliases that are names of other models: a model is worth more than one name of it.
- * @param warn is told of each.
+ * Removes the aliases that are names of other models: a model's own name takes precedence.
+ * @param warn is called for each.
  */
 export function withoutTaken(
   card: ModelCard,
@@ -43,7 +44,7 @@ export function withoutTaken(
   return { ...card, serves }
 }
 
-/** The card with the aliases that stand for one of its models. */
+/** Adds the aliases of the card's models. */
 export function addAliases(card: ModelCard, aliases: Aliases): ModelCard {
   const given = Object.entries(aliases)
   return {

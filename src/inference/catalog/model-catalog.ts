@@ -17,7 +17,7 @@ export interface ModelCatalogOptions {
   readonly pool: EnginePool
   readonly opener: ModelOpener
   readonly aliases: Aliases
-  /** Most bytes that one model may take, by estimate. */
+  /** Maximum estimated bytes of one model. */
   readonly memoryBytes: number
   /** Prepares the models of one card for requests. @throws Error when they cannot be served. */
   prepare(models: readonly ServedModel[]): void
@@ -26,33 +26,33 @@ export interface ModelCatalogOptions {
   readonly list?: typeof findStoredCards
 }
 
-/** A folder that has not changed is listed again after this time: a card in it may have been replaced. */
+/** An unchanged folder is listed again after this time: a card in it may have been replaced. */
 const LIST_MS = 1_000
-/** How often the store is looked at without a request, so that a model that was removed does not keep its memory. */
+/** Interval at which the store is read without a request, so that a removed model does not keep its memory. */
 const IDLE_LOOK_MS = 5_000
-/** Changes that are nearer to each other than this may leave a folder with the same time of change. */
+/** Changes closer together than this may leave the folder with the same modification time. */
 const COARSE_MS = 100
-/** When a card that could not be read for lack of something else, such as memory, is read again. */
+/** Time after which a card is read again that could not be read for a temporary reason, such as a lack of memory. */
 const REREAD_MS = 10_000
 
-/** A card of the store, as it was found. */
+/** A card of the store as last read. */
 interface Entry {
   readonly version: string
-  /** What is served of it; null where it cannot be. */
+  /** What is served from it; null if it cannot be served. */
   readonly served: { readonly card: ModelCard; readonly engine: PooledEngine } | null
   /** Whether another model has one of its names. */
   readonly isTaken: boolean
-  /** Names that cannot be served, and what a request for them is told. */
+  /** Names that cannot be served, and the error for requests that name them. */
   readonly refusal: { readonly ids: readonly string[]; readonly error: ApiError } | null
-  /** When it is read again although it has not changed, by the clock of `performance`. */
+  /** When it is read again even if unchanged, by `performance.now()`. */
   readonly expires: number
 }
 
 const UNUSED = { served: null, isTaken: false, refusal: null, expires: Number.POSITIVE_INFINITY }
 
 /**
- * The models that requests can name: those of the settings, and those of the model store, which come and go while requests
- * run. A model of the store is loaded on first use. A card that cannot be used costs a line in the log and nothing else.
+ * The models that requests can name: those from the settings, and those in the model store, which may change at any
+ * time. A model of the store is loaded on first use. An unusable card costs a line in the log and nothing else.
  */
 export class ModelCatalog {
   readonly #options: ModelCatalogOptions
@@ -62,9 +62,9 @@ export class ModelCatalog {
   #looking: Promise<void> | null = null
   #nextLook: Promise<void> | null = null
   #listedAt = Number.NEGATIVE_INFINITY
-  /** Whether the next look lists the folder in any case. */
+  /** Whether the next look must list the folder. */
   #mustList = false
-  /** When one of the watched folders last changed, as of the last list; NaN, which equals nothing, where that is unsure. */
+  /** When one of the watched folders last changed, as of the last list. NaN, which equals nothing, if unknown. */
   #changedAt = Number.NaN
   /** The store, and folders in it that have no card yet. */
   #watched: readonly string[]
@@ -90,7 +90,7 @@ export class ModelCatalog {
     return registry.find(id)
   }
 
-  /** Models of the settings first; aliases are not listed. */
+  /** Models from the settings come first; aliases are not listed. */
   async list(): Promise<readonly ServedModel[]> {
     await this.look()
     return this.#options.registry.list()
@@ -106,19 +106,19 @@ export class ModelCatalog {
     return this.#cards.has(model.card)
   }
 
-  /** What a request is told whose model is in the store and can never be loaded here. */
+  /** The error for requests that name a model of the store which can never be loaded here. */
   refusalOf(id: string): ApiError | undefined {
     for (const { refusal } of this.#entries.values()) if (refusal?.ids.includes(id)) return refusal.error
     return undefined
   }
 
   /**
-   * Looks at the store. What was in it before the call is served when the promise resolves, except that a card replaced
-   * in its place may take a second to be noticed. Calls share their looks; one costs a single file access where the store
-   * has not changed. Never rejects.
+   * Updates the catalogue from the store. When the promise resolves, everything that was in the store before the call
+   * is served, except that a card replaced in place may take a second to be noticed. Concurrent calls share a look,
+   * which costs a single file access if the store has not changed. Never rejects.
    */
   look(): Promise<void> {
-    // A look that has begun may already have passed what has just changed.
+    // A look in progress may have passed the place of the latest change.
     if (this.#looking !== null) {
       this.#nextLook ??= this.#looking.then(() => {
         this.#nextLook = null
@@ -129,13 +129,13 @@ export class ModelCatalog {
     return this.#begin()
   }
 
-  /** The same, and a card that was replaced in its place is noticed at once. */
+  /** Like `look`, but also notices at once a card that was replaced in place. */
   refresh(): Promise<void> {
     this.#mustList = true
     return this.look()
   }
 
-  /** Changes nothing from then on. */
+  /** The catalogue does not change afterwards. */
   async close(): Promise<void> {
     this.#closed = true
     clearInterval(this.#timer)
@@ -172,7 +172,7 @@ export class ModelCatalog {
       if (served !== null) this.#remove(served, found.has(file))
       removed = true
     }
-    // A name that was taken may be free now.
+    // A name that was taken may now be free.
     if (removed) for (const [file, { isTaken }] of this.#entries) if (isTaken) this.#entries.delete(file)
     for (const [file, version] of found) {
       if (this.#closed) return
@@ -180,7 +180,7 @@ export class ModelCatalog {
     }
   }
 
-  /** Serves what the card says, if it can be used. */
+  /** Serves the models of a card if it is usable. */
   async #open(file: string): Promise<Omit<Entry, 'version'>> {
     const { registry, pool, opener, aliases, memoryBytes: most, prepare, logger } = this.#options
     try {
@@ -253,13 +253,16 @@ export class ModelCatalog {
   }
 }
 
-/** Whether the system has not let a process read the model, which says nothing of the model. */
+/** Whether the system prevented a process from reading the model, which says nothing about the model. */
 function isUnavailable(error: unknown): boolean {
   if (error instanceof ApiError) return error.status === 503
   return error instanceof Error && isUnavailable(error.cause)
 }
 
-/** When entries were last added to a folder of these or removed from it, in ms; 0 for a folder that does not exist. */
+/**
+ * When entries were last added to or removed from any of the folders, in ms since 1970; 0 for a folder that does not
+ * exist.
+ */
 async function changeOf(directories: readonly string[]): Promise<number> {
   const changes = directories.map((directory) =>
     stat(directory).then(

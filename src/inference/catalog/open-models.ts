@@ -9,7 +9,7 @@ export interface ModelOpener {
   start(card: ModelCard, name: string, signal: AbortSignal): Promise<Engine>
   /** Reads the headers of a model's files. @throws CardError */
   describe(card: ModelCard): Promise<{ readonly info: ModelInfo; readonly memoryBytes: number }>
-  /** The card as this machine can serve it. The log says where that is less than the card says. */
+  /** The card as this machine can serve it. Logs what the machine cannot do. */
   servable(card: ModelCard): ModelCard
 }
 
@@ -17,10 +17,10 @@ export interface OpenModelsOptions {
   /** Model cards and folders of them. */
   readonly paths: readonly string[]
   readonly aliases: Aliases
-  /** Whether there are models besides these, which an alias may stand for. */
+  /** Whether there are other models, which an alias may name. */
   readonly others: boolean
   readonly pool: EnginePool
-  /** Whether the pool must know how much memory each model takes. */
+  /** Whether the pool must know the memory of each model. */
   readonly measured: boolean
   readonly opener: ModelOpener
   /** Receives one-line warnings about cards that should be changed. */
@@ -28,7 +28,7 @@ export interface OpenModelsOptions {
 }
 
 /**
- * Reads all cards and loads the models that load at start. It also rejects an unusable card whose model would be loaded
+ * Reads all cards and loads the models that load at start. Also rejects an unusable card whose model would be loaded
  * later.
  * @throws Error that names the card.
  */

@@ -2,7 +2,7 @@ import { CardError, type ModelCard, type ServedId } from '../../models/card.ts'
 import { checkPromises } from '../contract/card-checks.ts'
 import type { Engine } from '../contract/engine.ts'
 
-/** A model under one of the ids that it is served under. */
+/** A model under one of its ids. */
 export interface ServedModel {
   readonly id: string
   readonly served: ServedId
@@ -62,8 +62,8 @@ export class ModelRegistry {
   }
 
   /**
-   * Whether at least one engine accepts work, or there is none yet: a server without models takes a pull. An unloaded
-   * engine accepts work, which loads it. One model that is down must not make the others unavailable.
+   * Whether at least one engine accepts work, or there are no engines yet: a server without models accepts pulls. An
+   * unloaded engine accepts work, which loads it. One model that is down must not make the others unavailable.
    */
   get ready(): boolean {
     return (

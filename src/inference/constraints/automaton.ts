@@ -3,25 +3,29 @@ import type { Matcher } from './matcher.ts'
 import { type ClassNode, type Node, type NodeData, NodeGraph, type SequenceNode } from './nodes.ts'
 import { NONE, type TokenTrie } from './tokens/token-trie.ts'
 
-/** What is kept is forgotten when it takes more than about this. */
+/** Approximate size at which the caches are cleared. */
 const MOST_BYTES = 16 * 2 ** 20
-/** Bytes of an entry with its key in a map: a part of a state, a state, or one of its readings. */
+/** Estimated bytes of a map entry with its key: a rest, a state, or one of its readings. */
 const REST_BYTES = 200
 const STATE_BYTES = 200
 const READING_BYTES = 16
-/** Token masks that are kept, with a bit for each token. */
+/** Maximum number of cached token masks, which have a bit for each token. */
 const MOST_MASKS = 64
 /**
- * Ways to read the same beginning that are followed. More come of patterns that leave open which of their counts a
- * character belongs to, such as `(a{1,9}[a-z]{0,90}){0,60}`. Texts that only the others would let through are forbidden.
+ * Maximum number of readings of the same prefix that are followed. Patterns that leave open which of their counts a
+ * character belongs to, such as `(a{1,9}[a-z]{0,90}){0,60}`, have more. Texts that only the others would allow are
+ * forbidden.
  */
 const MOST_READINGS = 1000
-/** States with more readings are not looked up by what they have in common with others. */
+/** States with more readings are not clamped. */
 const MOST_CLAMPED = 64
-/** Readings that one walk through the vocabulary may look at, which bounds its time. What is left is written byte by byte. */
+/**
+ * Maximum number of readings that one walk through the vocabulary visits, which bounds its time. The remaining text is
+ * written byte by byte.
+ */
 const MOST_WORK = 50_000
 const LONGEST_FORCED_TEXT = 4096
-/** The same for a search of forced text, which is no more than a short cut. */
+/** The same for a search for forced text, which is only an optimisation. */
 const MOST_FORCED_WORK = 5_000
 
 const DEAD = 0
@@ -29,14 +33,17 @@ const UNKNOWN = -1
 const BYTES = 256
 const BITS = 32
 
-/** What is still to come: a part of the grammar, and then the rest. Equal ones are one object, so they can be compared. */
+/**
+ * The rest of a text: a part of the grammar, and what follows it. Equal rests are one object, so they can be compared
+ * by identity.
+ */
 interface Rest {
   readonly id: number
   /** Null at the end of the text. */
   readonly node: Node | null
-  /** The next part of a sequence. */
+  /** Index of the next part of a sequence. */
   readonly at: number
-  /** What is left of a repeat's counts. */
+  /** Remaining counts of a repeat. */
   readonly min: number
   readonly max: number | null
   readonly next: Rest | null
@@ -46,23 +53,23 @@ interface State {
   /** Each begins with a byte, or is the end. */
   readonly readings: readonly Rest[]
   readonly canEnd: boolean
-  /** Where it is in the table, while `age` is that of the table. */
+  /** Its index in the table, valid while `age` is that of the table. */
   index: number
   age: number
 }
 
 /**
- * Follows a grammar byte by byte. Nothing is computed ahead: a state is a set of readings, each a stack of what is still
- * to come, with counts as numbers, so that `{0,10000}` costs what `*` does. States, and the tokens that may come in them,
- * are kept for the next time that a text comes there, until there are too many.
+ * Follows a grammar byte by byte. Nothing is computed ahead: a state is a set of readings, each a stack of what must
+ * follow, with counts as numbers, so that `{0,10000}` costs no more than `*`. States and the tokens that they allow are
+ * cached until the cache is too large.
  *
- * The readings are the partial derivatives of Antimirov, "Partial derivatives of regular expressions and finite automaton
- * constructions" (1996), with rules as in a pushdown automaton.
+ * The readings are the partial derivatives of Antimirov, "Partial derivatives of regular expressions and finite
+ * automaton constructions" (1996), with rules as in a pushdown automaton.
  */
 export class Automaton {
   readonly #graph: NodeGraph
   readonly #trie: TokenTrie
-  /** A grammar of which no text ever ends is followed as it is. */
+  /** Whether endless parts are skipped; false for a grammar that no finite text completes. */
   readonly #skipsEndless: boolean
   readonly #end: Rest = { id: 0, node: null, at: 0, min: 0, max: null, next: null }
   readonly #rests = new Map<string, Rest>()
@@ -74,11 +81,11 @@ export class Automaton {
   /** The index of the next state, by state and byte. */
   #table = new Int32Array(BYTES * 16)
   #age = 0
-  /** Whether there ever were more than `MOST_READINGS`. */
+  /** Whether a state ever had more than `MOST_READINGS`. */
   #leavesOut = false
   #lastRest = 0
   #work = 0
-  /** An estimate of what is kept. */
+  /** Estimated bytes of the caches. */
   #bytes = 0
 
   constructor(grammar: Grammar | NodeData, trie: TokenTrie) {
@@ -109,16 +116,16 @@ export class Automaton {
   }
 
   /**
-   * In how many ways the beginning of a text can be read at most, as far as a search finds it that goes on with the byte that
-   * leaves most of them open.
-   * @param bytes how long the text may become.
+   * The maximum number of readings of a prefix, by a greedy search that continues with the byte that leaves most
+   * readings.
+   * @param bytes maximum length of the prefix.
    */
   mostReadings(bytes: number): number {
     let state = this.#expand([this.#push(this.#graph.root, this.#end)])
     let most = state.readings.length
     for (let length = 0; length < bytes; length++) {
       let widest: State | null = null
-      // One byte of each range stands for all that no reading tells from it.
+      // One byte of each range represents all bytes that no reading distinguishes from it.
       for (const byte of new Set(state.readings.flatMap(({ node }) => firstBytes(node)))) {
         const index = this.#after(this.#indexOf(state), byte)
         const next = index === DEAD ? null : this.#byIndex[index]!
@@ -137,7 +144,8 @@ export class Automaton {
     const known = this.#masks.get(state)
     this.#masks.delete(state)
     const mask = known ?? this.#walk(state)
-    // The readings that were left out here need not be those that `accept` leaves out: from now on both take the same.
+    // The readings that were left out here may differ from those that `accept` leaves out: from now on, both use the
+    // same ones.
     if (this.#leavesOut && state !== exact) return this.#nextTokens(exact)
     this.#masks.set(state, mask)
     for (const [oldest] of this.#masks) {
@@ -158,7 +166,7 @@ export class Automaton {
     return state
   }
 
-  /** Whole characters only, as a text; cut where it is long. */
+  /** Whole characters only; long texts are cut. */
   #forcedText(from: State): string {
     const bytes: number[] = []
     this.#work = 0
@@ -191,8 +199,8 @@ export class Automaton {
   }
 
   /**
-   * @param most bytes of a token.
-   * @returns false when it was given up, as too much work.
+   * @param most maximum bytes of a token.
+   * @returns false if it gave up because it was too much work.
    */
   #markTokens(mask: Int32Array, start: number, most: number): boolean {
     const { bytes, depths, ends, tokens, twins } = this.#trie
@@ -228,7 +236,7 @@ export class Automaton {
     if (known !== UNKNOWN) return known
     const { readings } = this.#byIndex[from]!
     const nexts: Rest[] = []
-    // Bytes around this one that no reading tells from it.
+    // Range of bytes that no reading distinguishes from this one.
     let low = 0
     let high = BYTES - 1
     for (const { node, next } of readings) {
@@ -271,14 +279,14 @@ export class Automaton {
     return index
   }
 
-  /** Texts hold on to their own states: these find their way back. */
+  /** Texts in progress keep their own states, which find their way back into the table. */
   #forget(): void {
     this.#rests.clear()
     this.#states.clear()
     this.#clamped.clear()
     this.#masks.clear()
     this.#byIndex = [null]
-    // The table has grown with the states.
+    // The table had grown with the states.
     this.#table = new Int32Array(BYTES * 16)
     this.#bytes = 0
     this.#age++
@@ -306,7 +314,7 @@ export class Automaton {
     return state
   }
 
-  /** Follows a rest without a byte read, to all the bytes that it may go on with. */
+  /** Expands a rest, without reading a byte, to all rests that begin with a byte. */
   #read(rest: Rest, seen: Set<Rest>, readings: Rest[]): void {
     if (seen.has(rest)) return
     if (readings.length >= MOST_READINGS) {
@@ -332,7 +340,7 @@ export class Automaton {
         const min = this.#graph.isEmptiable(node.part) ? 0 : rest.min
         if (min === 0) this.#read(next!, seen, readings)
         if (this.#skips(node.part)) return
-        // Each round takes at least a byte, so that there is an end to them here.
+        // Each iteration consumes at least one byte, so the recursion ends.
         const left = rest.max === null ? null : rest.max - 1
         const more = left === 0 ? next! : this.#rest({ ...rest, min: Math.max(0, min - 1), max: left, next: next! })
         this.#read(this.#push(this.#graph.filled(node.part), more), seen, readings)
@@ -355,14 +363,14 @@ export class Automaton {
     return this.#rest({ node, at: 0, min, max, next })
   }
 
-  /** What comes behind a part of a sequence. */
+  /** What follows a part of a sequence. */
   #behind(node: SequenceNode, at: number, next: Rest): Rest {
     return at + 1 === node.parts.length ? next : this.#rest({ node, at: at + 1, min: 0, max: null, next })
   }
 
   #rest(fields: Omit<Rest, 'id'> & { readonly next: Rest }): Rest {
     const { node, at, min, max, next } = fields
-    // What is left of a repetition does not depend on its counts at the start.
+    // The rest of a repetition does not depend on its initial counts.
     const what = node!.type === 'repeat' ? `*${node!.part.id}` : node!.id
     const key = `${what},${at},${min},${max},${next.id}`
     let rest = this.#rests.get(key)
@@ -374,7 +382,7 @@ export class Automaton {
     return rest
   }
 
-  /** A state in which the same tokens may come: counts that no token can use up are all the same. */
+  /** A state that allows the same tokens: counts that no token can use up are treated as equal. */
   #clamp(state: State): State {
     if (this.#leavesOut || state.readings.length > MOST_CLAMPED) return state
     const readings = state.readings.map((rest) => this.#clampRest(rest))

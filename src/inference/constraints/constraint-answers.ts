@@ -4,7 +4,7 @@ import type { Constraint } from '../contract/constraint.ts'
 import type { ConstraintResult } from './constraint-threads.ts'
 import { UnsupportedConstraint } from './unsupported-constraint.ts'
 
-/** Has this thread compile the constraints that `ConstraintThreads` sends it. */
+/** Makes this thread compile the constraints that `ConstraintThreads` sends it. */
 export function answerConstraints<Output>(compile: (constraint: Constraint) => Output): void {
   const resultOf = (constraint: Constraint): ConstraintResult<Output> => {
     try {

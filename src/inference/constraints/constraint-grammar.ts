@@ -67,7 +67,7 @@ function contentGrammar(content: TagContent, shared: SharedParts): Grammar {
   }
 }
 
-/** What is left of a lenient schema of which nothing can be kept. */
+/** Replaces a lenient schema of which nothing can be enforced. */
 const ANY_OBJECT = { type: 'object' }
 
 function grammarWithin(content: ValueConstraint, shared: SharedParts): Grammar {
@@ -86,8 +86,8 @@ function grammarWithin(content: ValueConstraint, shared: SharedParts): Grammar {
 }
 
 /**
- * The same constraint with any object in place of each lenient schema; null when it has none. For grammars that take too
- * long to compile.
+ * The same constraint with "any object" in place of each lenient schema; null if it has none. For grammars that take
+ * too long to compile.
  */
 export function withoutLenientSchemas(constraint: Constraint): Constraint | null {
   if (constraint.type !== 'triggered_tags') return null

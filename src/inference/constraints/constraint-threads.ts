@@ -4,33 +4,34 @@ import type { Constraint } from '../contract/constraint.ts'
 import { withoutLenientSchemas } from './constraint-grammar.ts'
 import { UnsupportedConstraint } from './unsupported-constraint.ts'
 
-/** What a thread makes of a constraint. */
+/** The result of compiling a constraint on a thread. */
 export type ConstraintResult<Output> =
   | { readonly type: 'done'; readonly output: Output }
-  /** @param path of what is not supported within the constraint. */
+  /** @param path of the unsupported part within the constraint. */
   | { readonly type: 'unsupported'; readonly message: string; readonly path: Path }
-  /** A fault of the server's own. */
+  /** A bug in the server. */
   | { readonly type: 'failed'; readonly message: string }
 
 const THREADS = 2
-/** Time that a constraint may take, in ms. */
+/** Maximum time to compile a constraint, in ms. */
 const LIMIT_MS = 3_000
-/** Constraints of one organisation that may wait. */
+/** Maximum number of waiting constraints per organisation. */
 const MOST_WAITING = 64
 
-/** Has threads that can be ended compile constraints of clients. */
+/** Compiles constraints from clients on threads that can be terminated. */
 export class ConstraintThreads<Output> {
   readonly #threads: GuardedPool<Constraint, ConstraintResult<Output>>
 
-  /** @param file of the thread, which calls `answerConstraints`. */
+  /** @param file entry point of the thread, which calls `answerConstraints`. */
   constructor(file: URL) {
     this.#threads = new GuardedPool(file, { threads: THREADS, limitMs: LIMIT_MS })
   }
 
   /**
-   * A constraint that takes too long is compiled without its lenient schemas.
-   * @param organisation whose turn it is.
-   * @param tooMany makes the error for an organisation of which too many wait, from the seconds until there is room.
+   * Compiles a constraint. One that takes too long is compiled without its lenient schemas.
+   * @param organisation for fair turns.
+   * @param tooMany makes the error for an organisation with too many waiting constraints, from the seconds until there
+   * is room.
    * @throws UnsupportedConstraint
    */
   async compile(constraint: Constraint, organisation: string, tooMany: (seconds: number) => Error): Promise<Output> {

@@ -2,22 +2,22 @@ import { getOrMake } from '../../lib/get-or-make.ts'
 import type { Choice, Expression, Grammar, Reference, Repeat } from './grammar.ts'
 import { type CodePoints, difference, intersection, union } from './regex/code-points.ts'
 
-/** Halves of UTF-16 pairs, in place of which UTF-8 has `REPLACEMENT`. */
+/** Halves of UTF-16 pairs; `REPLACEMENT` replaces them in UTF-8. */
 const SURROGATES: CodePoints = [[0xd800, 0xdfff]]
 const REPLACEMENT: CodePoints = [[0xfffd, 0xfffd]]
 
 /**
- * For characters of which some are written as more than one, as in strings of JSON. XGrammar 0.2.8 follows `[a-z]{0,2000}`
- * at the cost of a table, but tries much of the vocabulary at each token of `([a-z] | "\\n"){0,2000}`. Counts from 128 on
- * it splits in two that it follows side by side.
+ * For sets with characters that are written as more than one, as in JSON strings. XGrammar 0.2.8 follows
+ * `[a-z]{0,2000}` at the cost of a table, but tries much of the vocabulary at each token of `([a-z] | "\\n"){0,2000}`.
+ * It splits counts from 128 on in two and follows both.
  */
 const LARGEST_COUNT = 127
 
 export interface Ebnf {
   readonly text: string
   /**
-   * False when a count was left out. The text then also lets strings through that are longer than the grammar allows, or
-   * shorter where it asks for more than 127 characters: the caller must check the reply.
+   * False when a count was left out. The text then also allows strings that are longer than the grammar allows, or
+   * shorter if it requires more than 127 characters: the caller must check the reply.
    */
   readonly exact: boolean
 }
@@ -34,8 +34,8 @@ export interface Ebnf {
  */
 export function toEbnf({ root, rules }: Grammar, { counted = true }: { readonly counted?: boolean } = {}): Ebnf {
   const finite = new Set<Reference>()
-  // From below: a rule comes to an end only when that follows from what is known already. Those that were defined last refer to
-  // those before them.
+  // Bottom-up: a rule is known to end only if its parts are known to. Rules that were defined later refer to earlier
+  // ones.
   for (let found = -1; found < finite.size; ) {
     found = finite.size
     for (const [reference, body] of rules) if (canEnd(body)) finite.add(reference)
@@ -45,7 +45,7 @@ export function toEbnf({ root, rules }: Grammar, { counted = true }: { readonly 
   /** In the order in which they are written. */
   const names = new Map<Reference, string>()
   const lines = [`root ::= ${optionsIn(root)}`]
-  // The Map grows while it is gone through.
+  // The loop adds entries to the Map.
   for (const [reference, name] of names) lines.push(`${name} ::= ${optionsIn(bodyOf(reference))}`)
   return { text: lines.join('\n'), exact }
 
@@ -55,7 +55,7 @@ export function toEbnf({ root, rules }: Grammar, { counted = true }: { readonly 
     return body
   }
 
-  /** Whether some text completes it. */
+  /** Whether a finite text completes the expression. */
   function canEnd(expression: Expression): boolean {
     switch (expression.type) {
       case 'literal':
@@ -73,7 +73,7 @@ export function toEbnf({ root, rules }: Grammar, { counted = true }: { readonly 
     }
   }
 
-  /** Where `|` may stand. */
+  /** Where `|` is allowed. */
   function optionsIn(expression: Expression): string {
     if (expression.type !== 'choice') return sequenceOf(expression)
     const options = optionsOf(expression).map((option) => sequenceOf(option))
@@ -116,7 +116,7 @@ export function toEbnf({ root, rules }: Grammar, { counted = true }: { readonly 
     }
     if (max !== null && max <= LARGEST_COUNT) return elementOf(part) + countOf(min, max)
     exact &&= max === null && min <= LARGEST_COUNT
-    // XGrammar makes one table of a loop over a class, and none of a repeated choice.
+    // XGrammar builds a table for a loop over a class, but not for a repeated choice.
     const loop = `${elementOf(set)}*`
     const others = elementOf({ type: 'choice', options: part.options.filter((option) => option !== set) })
     const endless = `${loop} (${others} ${loop})*`
@@ -139,7 +139,7 @@ export function toEbnf({ root, rules }: Grammar, { counted = true }: { readonly 
 /** A class that no character is in. */
 const NOTHING = '[]'
 
-/** Not negated: there XGrammar reads nothing beyond ASCII, and would let surrogates through. */
+/** Not negated: XGrammar reads nothing beyond ASCII in negated classes, and would allow surrogates. */
 function classOf(set: CodePoints): string {
   const replaced = intersection(set, SURROGATES).length === 0 ? set : union(difference(set, SURROGATES), REPLACEMENT)
   const ranges = replaced.map(([first, last]) =>
@@ -158,7 +158,7 @@ function inText(character: string): string {
   return /[ -~]/.test(character) ? character : escapeOf(character.codePointAt(0)!)
 }
 
-/** `\x` takes as many digits as there are. */
+/** `\x` consumes as many digits as follow. */
 function escapeOf(code: number): string {
   const digits = code.toString(16)
   return code > 0xffff ? `\\U${digits.padStart(8, '0')}` : `\\u${digits.padStart(4, '0')}`

@@ -2,34 +2,34 @@ import { getOrMake } from '../../lib/get-or-make.ts'
 import type { CodePoints } from './regex/code-points.ts'
 import type { Pattern } from './regex/pattern.ts'
 
-/** What a grammar lets through. Made by the functions below. */
+/** What a grammar matches. Made by the functions below. */
 export type Expression = Literal | Characters | Reference | Sequence | Choice | Repeat
 
-/** This text, which is not empty. */
+/** A fixed text, which is not empty. */
 interface Literal {
   readonly type: 'literal'
   readonly text: string
 }
 
-/** One character out of a set. */
+/** One character from a set. */
 interface Characters {
   readonly type: 'characters'
   readonly set: CodePoints
 }
 
-/** What the rule says; each rule has one reference, which is that object. */
+/** A reference to a rule; each rule has exactly one reference object. */
 export interface Reference {
   readonly type: 'reference'
   readonly id: number
 }
 
-/** Without parts it is the empty text. */
+/** The empty text if it has no parts. */
 interface Sequence {
   readonly type: 'sequence'
   readonly parts: readonly Expression[]
 }
 
-/** Without options it matches nothing. */
+/** Matches nothing if it has no options. */
 export interface Choice {
   readonly type: 'choice'
   readonly options: readonly Expression[]
@@ -48,12 +48,12 @@ export interface Grammar {
   readonly rules: ReadonlyMap<Reference, Expression>
 }
 
-/** In characters of a compact notation of its rules. */
+/** Maximum size, in characters of a compact notation of its rules. */
 const LARGEST_GRAMMAR = 400_000
 
 export class GrammarSizeError extends Error {}
 
-/** What the grammars of one constraint have in common. */
+/** Parts shared by the grammars of one constraint. */
 export class SharedParts {
   readonly parts = new Map<string, Grammar>()
   lastId = 0
@@ -70,7 +70,7 @@ export class GrammarBuilder {
     this.#shared = shared
   }
 
-  /** A rule for an expression; equal expressions share one. */
+  /** A rule for an expression; equal expressions share a rule. */
   rule(expression: Expression): Reference {
     if (expression.type === 'reference') return expression
     const body = write(expression)
@@ -83,7 +83,7 @@ export class GrammarBuilder {
     return reference
   }
 
-  /** A rule that is defined later, so that it can refer to itself. */
+  /** Reserves a rule that is defined later, so that it can refer to itself. */
   reserve(): Reference {
     return { type: 'reference', id: ++this.#shared.lastId }
   }
@@ -93,7 +93,7 @@ export class GrammarBuilder {
     this.#rules.set(reference, expression)
   }
 
-  /** A part that is written once for all grammars of the constraint. */
+  /** A part that is written only once for all grammars of the constraint. */
   part(key: string, write: (builder: GrammarBuilder) => Expression): Expression {
     const part = getOrMake(this.#shared.parts, key, () => {
       const builder = new GrammarBuilder(this.#shared)
@@ -113,7 +113,7 @@ export class GrammarBuilder {
   }
 }
 
-/** The same text for equal expressions of one grammar, and for no others. */
+/** The same text for equal expressions of one grammar, and different texts for others. */
 function write(expression: Expression): string {
   switch (expression.type) {
     case 'literal':
@@ -159,7 +159,7 @@ export function choice(options: readonly Expression[]): Expression {
   return options.length === 1 ? options[0]! : { type: 'choice', options }
 }
 
-/** One of the options that there are; null where there are none. */
+/** A choice of the options that are not null; null if all are. */
 export function choiceOrNull(options: readonly (Expression | null)[]): Expression | null {
   const possible = options.filter((option) => option !== null)
   return possible.length === 0 ? null : choice(possible)
@@ -179,7 +179,7 @@ export function repeat(part: Expression, min: number, max: number | null): Expre
 
 /**
  * The texts that a pattern matches.
- * @param charactersOf says how one character out of a set is written.
+ * @param charactersOf how one character from a set is written.
  */
 export function matching(pattern: Pattern, charactersOf: (set: CodePoints) => Expression): Expression {
   const inner = (part: Pattern) => matching(part, charactersOf)

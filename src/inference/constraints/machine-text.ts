@@ -4,16 +4,16 @@ import type { Alphabet } from './regex/alphabet.ts'
 import { type CodePoints, union } from './regex/code-points.ts'
 import { NONE, type StateMachine } from './regex/state-machine.ts'
 
-/** Sets of more ranges are written once. */
+/** A set with more ranges than this gets a rule of its own. */
 const LARGEST_SET = 4
 
 interface Edge {
   readonly target: number
-  /** Equal for equal sets. */
+  /** Equal sets have equal expressions. */
   readonly set: Expression
 }
 
-/** A set of characters, as often as the counts say. */
+/** A set of characters, repeated. */
 interface Run {
   readonly set: Expression
   readonly min: number
@@ -22,9 +22,9 @@ interface Run {
 }
 
 /**
- * The texts that a state machine accepts, as a grammar that is read in one way: a rule for each state that several others
- * lead to, or that is followed by several. Runs of one set become counts.
- * @param charactersOf says how one character out of a set is written.
+ * The texts that a state machine accepts, as a grammar with one reading per text: a rule for each state that several
+ * others lead to, or that several follow. Runs of one set become counts.
+ * @param charactersOf how one character from a set is written.
  */
 export function machineText(
   machine: StateMachine,
@@ -41,7 +41,7 @@ export function machineText(
   /** States whose rules are still to be defined. */
   const open = [0]
   const root = startOf(0)
-  // The list grows while it is gone through.
+  // The loop extends the list.
   for (const state of open) {
     const rule = rules.get(state)
     if (rule !== undefined) builder.define(rule, bodyOf(state))
@@ -100,7 +100,7 @@ export function machineText(
   }
 }
 
-/** By state: the run of one set after which there is nothing; null where there is more. */
+/** By state: the run of one set with nothing after it; null if there is more. */
 function findRuns(machine: StateMachine, edgesBy: readonly (readonly Edge[])[]): readonly (Run | null)[] {
   const runs: (Run | null | undefined)[] = Array(edgesBy.length)
   for (const start of runs.keys()) {

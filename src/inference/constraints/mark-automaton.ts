@@ -1,8 +1,8 @@
 /**
- * Tells as a text grows which beginning of a mark it ends with. From Aho and Corasick, "Efficient string matching" (1975).
+ * Tracks which prefix of a mark a growing text ends with. From Aho and Corasick, "Efficient string matching" (1975).
  */
 export class MarkAutomaton {
-  /** Every beginning of a mark, short of the whole mark. The empty one comes first. */
+  /** Every proper prefix of a mark. The empty one comes first. */
   readonly states: ReadonlySet<string>
   readonly #marks: ReadonlySet<string>
 
@@ -12,7 +12,7 @@ export class MarkAutomaton {
     this.states = new Set(['', ...beginnings.flat()])
   }
 
-  /** The mark that ends with this character, or else the state behind it. */
+  /** The mark that ends with this character, or else the next state. */
   after(state: string, character: string): { readonly end: string; readonly isMark: boolean } {
     const text = [...state, character]
     const ends = text.map((_, begin) => text.slice(begin).join(''))

@@ -1,9 +1,9 @@
 /** The state of one text that follows a constraint. */
 export interface Matcher {
-  /** A bit for each token that may come next. Not to be changed. */
+  /** A bit for each token that may come next. Read-only. */
   nextTokens(): Int32Array
-  /** False when the token may not come next; the state is then as before. */
+  /** False if the token may not come next; the state is then unchanged. */
   accept(token: number): boolean
-  /** Text that comes next in any case; empty when there is a choice. Some of it may not be what `accept` takes. */
+  /** Text that must come next; empty if there is a choice. `accept` may not take all of it. */
   forcedText(): string
 }

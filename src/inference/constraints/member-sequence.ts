@@ -11,15 +11,16 @@ interface Counts {
   readonly max: number | null
 }
 
-/** Rules of one sequence: one for each member and each number of members before it that matters. */
+/** Maximum number of rules of one sequence: one for each member and each relevant number of members before it. */
 const MOST_RULES = 20_000
-/** Others of which there are at most some number: a larger one is lowered to this. */
+/** Maximum limit on the number of other members; a higher limit is lowered to this. */
 const MOST_OTHERS = 1_000
 
 /**
- * Members in their order, of which those that are not required may be left out, and then any number of others.
- * @param others stands for each of the others; null for none. They count once, because they may be equal.
- * @returns null where no number of members is within the counts, or the counts cannot be kept.
+ * Members in their order, of which optional ones may be left out, and then any number of others.
+ * @param others matches each of the others; null for none. All of them together count as one member towards `min`,
+ * because they may be equal.
+ * @returns null if no number of members satisfies the counts, or the counts cannot be enforced.
  */
 export function memberSequence(
   members: readonly Member[],
@@ -30,7 +31,7 @@ export function memberSequence(
 ): Expression | null {
   if (min > members.length + (others === null ? 0 : 1)) return null
   const isOutOfReach = max !== null && max >= members.length + (others === null ? 0 : MOST_OTHERS)
-  // No more of the members that are written before a place are counted than make a difference.
+  // Written members are counted only as far as the count makes a difference.
   const last = Math.max(1, Math.min(members.length, max === null || isOutOfReach ? min : max))
   if (members.length * last > MOST_RULES) return null
   const separated = (text: Expression, count: number) => (count === 0 ? text : sequence([comma, text]))

@@ -13,7 +13,7 @@ export interface ClassNode {
   readonly ranges: readonly ByteRange[]
 }
 
-/** Without parts it is the empty text. */
+/** The empty text if it has no parts. */
 export interface SequenceNode {
   readonly type: 'sequence'
   readonly id: number
@@ -41,11 +41,11 @@ export interface RuleNode {
   body: Node | null
   /** Whether it matches the empty text. */
   isEmptiable: boolean
-  /** Whether no text that it matches ever ends, or there is none. */
+  /** Whether no finite text matches it. */
   isEndless: boolean
 }
 
-/** What a graph is made of. Plain data: it crosses between threads. */
+/** The data of a graph. Plain data: it crosses threads. */
 export interface NodeData {
   readonly root: Node
   readonly lastId: number
@@ -53,7 +53,7 @@ export interface NodeData {
 
 const NO_RULES: Grammar['rules'] = new Map()
 
-/** A grammar in the form in which `Automaton` follows it. */
+/** A grammar in the form that `Automaton` follows. */
 export class NodeGraph {
   readonly root: Node
   readonly #rules: Grammar['rules']
@@ -64,7 +64,7 @@ export class NodeGraph {
   readonly #endless = new Map<Node, boolean>()
   #lastId = 0
 
-  /** @param grammar or the data of the graph that another thread has made of it. */
+  /** @param grammar a grammar, or the data of a graph that another thread made from it. */
   constructor(grammar: Grammar | NodeData) {
     if ('lastId' in grammar) {
       this.#rules = NO_RULES
@@ -75,7 +75,7 @@ export class NodeGraph {
     const { root, rules } = grammar
     this.#rules = rules
     this.root = this.#node(root)
-    // The Map grows while it is gone through.
+    // The loop adds entries to the Map.
     for (const [reference, node] of this.#ruleNodes) {
       const expression = this.#rules.get(reference)
       if (expression === undefined) throw new Error('A rule of a grammar is not defined.')
@@ -107,7 +107,7 @@ export class NodeGraph {
     }
   }
 
-  /** Whether a text that has come here can never end. */
+  /** Whether a text that has reached this node can never end. */
   isEndless(node: Node): boolean {
     return getOrMake(this.#endless, node, () => this.#findEndless(node))
   }
@@ -127,7 +127,7 @@ export class NodeGraph {
     }
   }
 
-  /** What matches the same texts but the empty one. */
+  /** A node that matches the same texts except the empty one. */
   filled(node: Node): Node {
     if (!this.isEmptiable(node)) return node
     return getOrMake(this.#filled, node, () => this.#withoutEmpty(node))
@@ -138,7 +138,7 @@ export class NodeGraph {
       case 'class':
         return node
       case 'sequence': {
-        // All of its parts are emptiable: one of them is the first that is not empty.
+        // All of its parts are emptiable: one of them is the first non-empty one.
         const options = node.parts.map((part, index) => [this.filled(part), ...node.parts.slice(index + 1)])
         return this.#choice(options)
       }
@@ -154,9 +154,9 @@ export class NodeGraph {
     }
   }
 
-  /** From below: a rule is emptiable, or comes to an end, only when that follows from what is known already. */
+  /** Bottom-up: a rule is known to be emptiable, or to end, only if its parts are known to. */
   #settle(): void {
-    // Those that were found last stand deepest.
+    // Those that were found last are the deepest.
     const rules = [...this.#ruleNodes.values()].toReversed()
     for (let changed = true; changed; ) {
       changed = false
@@ -218,7 +218,7 @@ export class NodeGraph {
     return this.#unique(`sequence ${flat.map(({ id }) => id)}`, (id) => ({ type: 'sequence', id, parts: flat }))
   }
 
-  /** Options that begin with the same part become one: of a thousand labels, few are followed at a time. */
+  /** Merges options that begin with the same part, so that only a few of a thousand labels are followed at a time. */
   #choice(options: readonly (readonly Node[])[]): Node {
     const flat = options.flatMap((parts) => flatOptions(parts))
     const byFirst = Map.groupBy(flat, ([first]) => first)
@@ -237,7 +237,7 @@ export class NodeGraph {
   }
 }
 
-/** The texts of an option, each as its parts. */
+/** The texts of an option, each as a list of its parts. */
 function flatOptions(parts: readonly Node[]): (readonly Node[])[] {
   const [only] = parts
   if (parts.length !== 1 || only === undefined) return [parts]

@@ -2,7 +2,7 @@ import type { ErrorCode } from '../../lib/errors/error-codes.ts'
 import { type Param, type Path, within } from '../../lib/errors/param.ts'
 import type { Constraint, TagContent } from '../contract/constraint.ts'
 
-/** The error for a constraint that is not supported. */
+/** The error for an unsupported constraint. */
 export interface Refusal {
   readonly message: string
   readonly param: Param | null
@@ -17,7 +17,7 @@ const NAMES: Readonly<Record<Constraint['type'], { what: string; code: ErrorCode
   triggered_tags: { what: 'constraint', code: null },
 }
 
-/** @param path of what is not supported within the constraint. */
+/** @param path of the unsupported part within the constraint. */
 export function refusal(constraint: Constraint, problem: string, path: Path = []): Refusal {
   const isEither = constraint.type === 'triggered_tags' && constraint.otherwise !== undefined
   const { what, code } = NAMES[isEither ? innermost(constraint.otherwise).type : constraint.type]
@@ -28,7 +28,7 @@ export function refusal(constraint: Constraint, problem: string, path: Path = []
   }
 }
 
-/** The part of a sequence that its texts surround. */
+/** The value in a sequence, inside the surrounding texts. */
 function innermost(content: TagContent): TagContent {
   const inner = content.type === 'sequence' ? content.parts.find((part) => typeof part !== 'string') : undefined
   return inner === undefined ? content : innermost(inner)

@@ -1,6 +1,6 @@
 import type { Expression, Grammar } from './grammar.ts'
 
-/** The largest product of the counts of repetitions within each other. */
+/** The largest product of the counts of nested repetitions. */
 export function nestedRepetitions({ root, rules }: Grammar): number {
   return Math.max(...[root, ...rules.values()].map(repetitionsIn))
 }

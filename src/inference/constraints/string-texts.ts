@@ -29,55 +29,58 @@ import { FORMATS } from './schema/formats.ts'
 import { Unsatisfiable, UnsupportedConstraint } from './unsupported-constraint.ts'
 import type { ValueText } from './value-text.ts'
 
-/** What JSON Schema says of a string; all of it must hold. */
+/** The keywords of a JSON schema for one string; all must be satisfied. */
 export interface StringKeywords {
   readonly patterns?: readonly string[]
-  /** Patterns that must not be found. */
+  /** Patterns that must not match anywhere in the string. */
   readonly notPatterns?: readonly string[]
-  /** Unknown ones say nothing. */
+  /** Unknown formats have no effect. */
   readonly formats?: readonly string[]
-  /** In characters, as `maxLength`. */
+  /** In characters, like `maxLength`. */
   readonly minLength?: number
   /** Null for no end. */
   readonly maxLength?: number | null
-  /** What the string must not be. */
+  /** Forbidden strings. */
   readonly excluded?: readonly string[]
 }
 
 type Keyword = 'pattern' | 'format' | 'minLength' | 'maxLength' | 'not'
 type Path = readonly (string | number)[]
 
-/** A condition of one keyword on a text. */
+/** One keyword's condition on a text. */
 interface Condition {
   readonly keyword: Keyword
   readonly match: Syntax
-  /** Whether the whole text must match, and not a part of it. */
+  /** Whether the pattern must match the whole text rather than a part of it. */
   readonly isWhole: boolean
   /** In characters, of the whole text; null for no end. */
   readonly maxLength: number | null
   readonly negated: boolean
 }
 
-/** States of one string: the grammar grows with them. Each takes a third of what is left for all, or the fewest. */
+/**
+ * Maximum states of one string, which determine the size of the grammar. Each string gets a third of what is left for
+ * all strings, but at least `FEWEST_STATES`.
+ */
 const MOST_STATES = 2_000
 const MOST_STATES_IN_ALL = 6_000
 const FEWEST_STATES = 300
-/** States of what is combined. */
+/** Maximum states of intermediate machines. */
 const MOST_STATES_BETWEEN = 10_000
-/** Steps for one string, and for all of a schema. */
+/** Maximum steps for one string, and for all strings of a schema. */
 const MOST_WORK = 1_000_000
 const MOST_WORK_IN_ALL = 4_000_000
-/** Longer texts of a bounded length are not written. */
+/** Longer texts are not written if the length is bounded. */
 const LONGEST_TEXT = 10_000
 /**
- * Where the length counts, a match anywhere in a text is followed from each place where it may begin. That takes long when
- * its own lengths differ by more than this.
+ * If the length is bounded, a match anywhere in a text is followed from each place where it may begin. That takes too
+ * long if the lengths of its matches differ by more than this.
  */
 const MOST_SLACK = 64
 
 /**
- * Writes strings of a schema. What several keywords ask of one string is intersected, so that every text that has begun can
- * be completed. Where that takes too many states, strings are shorter than `maxLength` allows.
+ * Writes the strings of a schema. All keywords of a string are intersected into one machine, so that every text that
+ * has begun can be completed. If that takes too many states, strings are shorter than `maxLength` allows.
  */
 export class StringTexts {
   readonly #written = new Map<ValueText, Map<string, Expression>>()
@@ -175,7 +178,7 @@ function conditionsOf(keywords: StringKeywords, path: Path): readonly Condition[
   ]
 }
 
-/** A condition beside which there are none but lengths. */
+/** The form of a condition that is used if there are no others except for lengths. */
 function alone(condition: Condition, { formats = [], maxLength = null }: StringKeywords): Condition {
   if (condition.keyword !== 'format') return condition
   const { pattern, counted = pattern } = FORMATS[formats.find((name) => Object.hasOwn(FORMATS, name))!]!
@@ -191,7 +194,7 @@ function parsed(source: string, path: Path): Syntax {
   }
 }
 
-/** The texts of one condition with counts as numbers; null where that is not possible. */
+/** The texts that satisfy one condition, with counts as numbers; null if that is not possible. */
 function withCounts({ match, isWhole, negated }: Condition, texts: TextLengths): Pattern | null {
   if (negated) return null
   const counts = texts.min > 0 || texts.max !== null
@@ -205,7 +208,7 @@ function withCounts({ match, isWhole, negated }: Condition, texts: TextLengths):
   return patterns?.every((pattern) => pattern !== null) ? joined(patterns) : null
 }
 
-/** Null where there are conditions but anchors at the ends. */
+/** Null if there are conditions other than anchors at the ends. */
 function anchoredOrNull(match: Syntax): readonly AnchoredPattern[] | null {
   try {
     return anchored(match)
@@ -216,8 +219,8 @@ function anchoredOrNull(match: Syntax): readonly AnchoredPattern[] | null {
 }
 
 /**
- * The texts of a machine that meet a condition. Where all of those in which a pattern is found take too many states, some
- * of them: those that begin with a match, and those with shorter repetitions.
+ * The texts of a machine that satisfy a condition. If a search takes too many states, only some of them: those that
+ * begin with a match, and those with shorter repetitions.
  */
 function within(
   machine: StateMachine,
@@ -253,7 +256,7 @@ function within(
   throw new TooManyStatesError()
 }
 
-/** Some of the texts: those for which repetitions need not be longer. */
+/** A subset of the texts: those with shorter repetitions. */
 function withSmallerCounts(syntax: Syntax, most: number): Syntax {
   const inner = (part: Syntax) => withSmallerCounts(part, most)
   switch (syntax.type) {
@@ -271,7 +274,7 @@ function withSmallerCounts(syntax: Syntax, most: number): Syntax {
   }
 }
 
-/** The texts of these lengths that it accepts, or the shorter ones of them where all take too many states. */
+/** The accepted texts of the given lengths, or only the shorter ones if all of them take too many states. */
 function ofLengths(machine: StateMachine, min: number, max: number | null, { states, budget }: Limits): StateMachine {
   const limits = { states: MOST_STATES_BETWEEN, budget }
   try {

@@ -21,13 +21,13 @@ interface Tag {
 
 interface TagPolicy {
   readonly triggers: readonly string[]
-  /** The text begins with a tag. */
+  /** The text must begin with a tag. */
   readonly atLeastOne: boolean
-  /** The text ends behind a tag. */
+  /** The text ends after the first tag. */
   readonly stopAfterFirst: boolean
 }
 
-/** Most white space between tags. */
+/** Maximum white-space characters between tags. */
 const MOST_BLANKS = 2
 
 function rulesOf(tags: readonly Tag[]): Map<Reference, Expression> {
@@ -49,7 +49,7 @@ export function listGrammar(
   return { root: single ? one : sequence([one, repeat(sequence([literal(between), one]), 0, null)]), rules }
 }
 
-/** Either a structure, or tags and white space between them. With `atLeastOne`, only the tags. */
+/** Either a structure, or tags separated by white space. With `atLeastOne`, only the tags. */
 export function eitherGrammar(
   structure: Grammar,
   tags: readonly Tag[],
@@ -64,9 +64,9 @@ export function eitherGrammar(
 }
 
 /**
- * Free text in which a trigger always begins a tag: each state of the triggers' automaton is a rule, and the tags stand
- * where a trigger is found.
- * @param tags each of which begins with one of the triggers.
+ * Free text in which a trigger always begins a tag: each state of the triggers' automaton becomes a rule, and a
+ * complete trigger leads to its tags.
+ * @param tags each begins with one of the triggers.
  */
 export function tagGrammar(tags: readonly Tag[], { triggers, atLeastOne, stopAfterFirst }: TagPolicy): Grammar {
   const used = triggers.filter((trigger) => trigger !== '' && tags.some(({ begin }) => begin.startsWith(trigger)))

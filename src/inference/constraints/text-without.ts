@@ -12,13 +12,13 @@ import { MarkAutomaton } from './mark-automaton.ts'
 import { type CodePoints, difference, intersection, setOf, union } from './regex/code-points.ts'
 
 export interface Alphabet {
-  /** Characters that stand for themselves. */
+  /** Characters that are written as themselves. */
   readonly plain: CodePoints
-  /** Other texts that a text may be made of, such as escapes. */
+  /** Multi-character elements of a text, such as escapes. */
   readonly escapes: readonly string[]
 }
 
-/** Texts of an alphabet, as they are written, in which no mark occurs. */
+/** Texts, as they are written, that contain no mark. */
 export function textWithout(
   marks: readonly string[],
   { plain, escapes }: Alphabet,
@@ -31,7 +31,7 @@ export function textWithout(
   for (const [state, rule] of rules) {
     const charactersTo = Map.groupBy(alone, (character) => stateBehind(automaton, state, character))
     const sets = new Map([...charactersTo].map(([next, list]) => [next, setOf(list.join(''))]))
-    // No mark begins with any of the others.
+    // No mark contains any other character.
     sets.set('', union(difference(plain, inMarks), sets.get('') ?? []))
     const steps = [...sets].flatMap(([next, set]) =>
       next === null || set.length === 0 ? [] : [sequence([characters(set), rules.get(next)!])],
@@ -45,7 +45,7 @@ export function textWithout(
   return rules.get('')!
 }
 
-/** Null when a mark would end on the way. */
+/** Null if a mark would be completed on the way. */
 function stateBehind(automaton: MarkAutomaton, state: string, text: string): string | null {
   let current = state
   for (const character of text) {

@@ -2,11 +2,11 @@ import type { Range } from './regex/code-points.ts'
 
 export type ByteRange = readonly [first: number, last: number]
 
-/** Last code point of one, two, three and four bytes. */
+/** Last code points that UTF-8 encodes in one, two, three and four bytes. */
 const LAST_BY_LENGTH = [0x7f, 0x7ff, 0xffff, 0x10ffff]
 const CONTINUATION_BITS = 6
 
-/** A range of characters as sequences of byte ranges: together they match its characters in UTF-8 and nothing else. */
+/** A range of characters as sequences of byte ranges, which match exactly the UTF-8 encodings of its characters. */
 export function byteSequences([first, last]: Range): ByteRange[][] {
   for (const limit of LAST_BY_LENGTH) {
     if (first <= limit && limit < last) return [...byteSequences([first, limit]), ...byteSequences([limit + 1, last])]
@@ -15,7 +15,7 @@ export function byteSequences([first, last]: Range): ByteRange[][] {
   for (let i = 1; i < start.length; i++) {
     const tail = (1 << (CONTINUATION_BITS * i)) - 1
     if ((first & ~tail) === (last & ~tail)) continue
-    // Byte ranges can be paired only when every later byte runs through all of its values.
+    // Byte ranges can be combined only if every later byte takes all of its values.
     if ((first & tail) !== 0) {
       return [...byteSequences([first, first | tail]), ...byteSequences([(first | tail) + 1, last])]
     }
@@ -28,7 +28,7 @@ export function byteSequences([first, last]: Range): ByteRange[][] {
 }
 
 const TAIL = '[\\x80-\\xbf]'
-/** Characters of more than one byte by their first byte, each with what may come second and how many more follow. */
+/** Multi-byte characters by their first byte, each with the allowed second bytes and the number of bytes after them. */
 const FORMS = [
   { first: '[\\xc2-\\xdf]', second: TAIL, more: 0 },
   { first: '\\xe0', second: '[\\xa0-\\xbf]', more: 1 },
@@ -42,7 +42,10 @@ const WHOLE = FORMS.map(({ first, second, more }) => `${first}${second}${TAIL}{$
 const BEGUN = FORMS.map(({ first, second, more }) => `${first}(?:${second}${TAIL}{0,${more}})?`).join('|')
 const PART = new RegExp(`^${TAIL}{0,3}(?:[\\x00-\\x7f]|${WHOLE})*(?:${BEGUN})?$`)
 
-/** Whether bytes, one character each, can stand in a text of UTF-8, if only from within a character to within another. */
+/**
+ * Whether bytes, one per character of the string, can be a part of a UTF-8 text; it may begin and end inside a
+ * character.
+ */
 export function isPartOfUtf8(bytes: string): boolean {
   return PART.test(bytes)
 }

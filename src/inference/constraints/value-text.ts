@@ -21,13 +21,13 @@ import { type Alphabet, textWithout } from './text-without.ts'
 
 /** How values are written. */
 export interface ValueStyle {
-  /** Null for strings of JSON, which are escaped. Nothing is escaped between other quotes. */
+  /** Null for JSON strings, which are escaped. Text between other quotes is not escaped. */
   readonly quote: string | null
-  /** Texts that no string holds. */
+  /** Texts that no string may contain. */
   readonly without: readonly string[]
   readonly comma: string
   readonly colon: string
-  /** How true, false and null are written; the first of each in constants. */
+  /** Spellings of true, false and null; constants use the first of each. */
   readonly words: {
     readonly true: readonly string[]
     readonly false: readonly string[]
@@ -35,7 +35,7 @@ export interface ValueStyle {
   }
 }
 
-/** As Python writes JSON: models have read most of it in that form. */
+/** Formatted as Python writes JSON: models have read most of their JSON in that form. */
 export const JSON_STYLE: ValueStyle = {
   quote: null,
   without: [],
@@ -44,7 +44,7 @@ export const JSON_STYLE: ValueStyle = {
   words: { true: ['true'], false: ['false'], null: ['null'] },
 }
 
-/** Python takes the strings of JSON. Models that write Python have also read its words in calls. */
+/** Python accepts JSON's strings. Models that write Python have also read JSON's words in calls. */
 export const PYTHON_STYLE: ValueStyle = {
   ...JSON_STYLE,
   words: { true: ['True', 'true'], false: ['False', 'false'], null: ['None', 'null'] },
@@ -59,21 +59,21 @@ const JSON_CHARACTERS: Alphabet = { plain: complement(ESCAPED), escapes: [...SHO
 const ANY_CHARACTERS: Alphabet = { plain: ALL, escapes: [] }
 const IN_ESCAPES = union(setOf('\\"'), [[0x30, 0x39]], [[0x61, 0x7a]])
 const BARE_KEY = /^[^\s:,{}[\]]+$/
-/** Digits after the point. */
+/** Maximum digits after the decimal point. */
 const LONGEST_FRACTION = 15
 
 const DIGIT = range('0', '9')
 const INTEGER = integersWithin({ min: null, max: null })!
 const NATURAL = integersWithin({ min: { value: 0, exclusive: false }, max: null })!
 const LETTER = choice([range('A', 'Z'), range('a', 'z'), literal('_')])
-/** A name without quotes that the schema does not give. */
+/** An unquoted name that is not in the schema. */
 export const NAME = sequence([LETTER, repeat(choice([LETTER, DIGIT, literal('.'), literal('-')]), 0, null)])
 
-/** Values as the constraints write them: one way to write each, so that a model cannot dawdle. */
+/** Writes values as constraints require them: there is one way to write each, so that a model cannot dawdle. */
 export class ValueText {
   readonly comma: Expression
   readonly #style: ValueStyle
-  /** Texts that no string holds. */
+  /** Texts that no string may contain. */
   readonly #marks: readonly string[]
   readonly #builder: GrammarBuilder
   #any: Expression | null = null
@@ -85,7 +85,7 @@ export class ValueText {
     this.comma = literal(style.comma)
   }
 
-  /** @param max null for no end. Counts are kept only where a string may hold any text. */
+  /** @param max null for no end. Counts are enforced only if a string may contain any text. */
   string(min: number, max: number | null): Expression {
     if (this.#marks.length === 0) return this.#quoted(repeat(this.#character(ALL), min, max))
     const { quote } = this.#style
@@ -95,12 +95,12 @@ export class ValueText {
     return this.#quoted(text)
   }
 
-  /** Characters that a string may hold in any order, without a text among them that no string holds. */
+  /** Characters that a string may contain in any order without forming a forbidden text. */
   get anything(): CodePoints {
     return difference(ALL, setOf(this.#marks.map((mark) => mark.slice(0, 1)).join('')))
   }
 
-  /** Strings that a pattern matches; null when some of them may hold a text that no string may. */
+  /** Strings that a pattern matches; null if some of them may contain a forbidden text. */
   matching(pattern: Pattern): Expression | null {
     if (this.#marks.length > 0) {
       const written = union(...characterSets(pattern), IN_ESCAPES)
@@ -115,8 +115,8 @@ export class ValueText {
   }
 
   /**
-   * What no string may match, so that no text occurs in it that no string holds. A string of JSON holds an escape in place of
-   * some characters, and a mark may begin within one.
+   * Patterns that no string may match, so that it contains no forbidden text. A JSON string has escapes in place of
+   * some characters, and a mark may begin inside one.
    */
   get forbidden(): readonly Pattern[] {
     const isJson = this.#style.quote === null
@@ -141,7 +141,10 @@ export class ValueText {
     return this.#builder.rule(sequence([optional(literal('-')), NATURAL, optional(fraction), optional(exponent)]))
   }
 
-  /** @param min of the items; @param max null for no end. */
+  /**
+   * @param min number of items.
+   * @param max number of items; null for no end.
+   */
   array(item: Expression, min: number, max: number | null): Expression {
     if (max === 0) return literal('[]')
     const filled = sequence([
@@ -153,7 +156,7 @@ export class ValueText {
     return min === 0 ? choice([literal('[]'), filled]) : filled
   }
 
-  /** Items behind another. */
+  /** Further items after the first. */
   moreItems(item: Expression, min: number, max: number | null): Expression {
     return repeat(sequence([this.comma, item]), min, max)
   }
@@ -164,7 +167,7 @@ export class ValueText {
     return choice([literal('{}'), sequence([literal('{'), this.listOf(member), literal('}')])])
   }
 
-  /** One or more, with commas between them. */
+  /** One or more, separated by commas. */
   listOf(member: Expression): Expression {
     return sequence([member, repeat(sequence([this.comma, member]), 0, null)])
   }
@@ -178,18 +181,21 @@ export class ValueText {
     return choice(this.#style.words.null.map(literal))
   }
 
-  /** A member with a key that the schema does not give. @param key as a string; null for any. */
+  /**
+   * A member whose key is not in the schema.
+   * @param key as a string; null for any.
+   */
   freeMember(key: Expression | null, value: Expression): Expression {
     const any = this.#style.quote === null ? this.string(0, null) : NAME
     return sequence([key ?? any, literal(this.#style.colon), value])
   }
 
-  /** Whether keys are written as strings are. */
+  /** Whether keys are written like strings. */
   get hasQuotedKeys(): boolean {
     return this.#style.quote === null
   }
 
-  /** The name of a member with what stands before its value; null when it cannot be written. */
+  /** The name of a member and the separator after it; null if it cannot be written. */
   key(name: string): Expression | null {
     const text = this.#keyOf(name)
     return text === null ? null : literal(text + this.#style.colon)
@@ -205,13 +211,13 @@ export class ValueText {
     return name
   }
 
-  /** A value that is known; null when it cannot be written. */
+  /** A constant value; null if it cannot be written. */
   constant(value: unknown): Expression | null {
     const text = this.#textOf(value)
     return text === null ? null : literal(text)
   }
 
-  /** How one character out of a set stands in a string. Control characters without a short escape are left out. */
+  /** One character from a set, as it is written in a string. Control characters without a short escape are left out. */
   #character(set: CodePoints): Expression {
     if (this.#style.quote !== null) return characters(set)
     const plain = difference(set, ESCAPED)

@@ -1,11 +1,11 @@
 import { type ApiError, invalidRequest } from '../../lib/errors/errors.ts'
 
-/** For an engine that has no `read`. */
+/** The error of an engine without `read`. */
 export function cannotRead(): ApiError {
   return invalidRequest('This model cannot answer decisions: it does not give log-probabilities', 'model')
 }
 
-/** For an engine that has no `embed`. */
+/** The error of an engine without `embed`. */
 export function cannotEmbed(): ApiError {
   return invalidRequest('This model makes no embeddings', 'model')
 }

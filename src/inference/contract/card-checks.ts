@@ -7,8 +7,8 @@ import { readTraits, type TemplateTraits } from '../../templates/traits.ts'
 import type { ModelInfo } from './engine.ts'
 
 /**
- * Checks that a model's files are what the card takes them for.
- * @param info what their headers say, or the loaded model.
+ * Checks that a model's files match the card.
+ * @param info from their headers, or from the loaded model.
  * @throws CardError
  */
 export function checkFiles(card: ModelCard, { contextTokens, modalities }: ModelInfo): void {
@@ -27,8 +27,8 @@ export function checkFiles(card: ModelCard, { contextTokens, modalities }: Model
 }
 
 /**
- * Checks that a card promises its clients nothing that the model or the card lacks. An engine may have less context than
- * the card says; clients are told how much.
+ * Checks that a card promises clients nothing that the model or the card lacks. An engine may have less context than
+ * the card says; clients are told the actual size.
  * @throws CardError
  */
 export function checkPromises(card: ModelCard, info: ModelInfo): void {
@@ -64,7 +64,10 @@ function checkServed(card: ModelCard, index: number, info: ModelInfo): void {
   }
 }
 
-/** Why a model does not do what an id promises, where embeddings or scores are promised or all that it makes. */
+/**
+ * Why a model lacks a capability that an id promises; null if it has all of them. Models that make text and models that
+ * make embeddings or scores exclude each other.
+ */
 function embeddingProblem({ embedding }: ModelCard, capabilities: readonly string[]): string | null {
   const made = capabilities.filter((one) => one === 'embeddings' || one === 'rerank')
   if (embedding === undefined)

@@ -3,11 +3,11 @@
  * It applies from the first token, or from the first token after the thought. Control tokens never match it.
  */
 export type Constraint = (TagContent | TriggeredTagsConstraint) & {
-  /** Request parameter that errors about this constraint name; a position within it may follow. */
+  /** Request parameter that errors about this constraint name, possibly followed by a path within it. */
   readonly param?: string
   /**
-   * Whether the reader of the text accepts other forms too. An engine that cannot hold its model to the constraint then
-   * gives free text instead of an error.
+   * Whether the reader of the text also accepts other forms. An engine that cannot enforce the constraint then
+   * generates free text instead of failing.
    */
   readonly advisory?: boolean
 }
@@ -19,25 +19,25 @@ export type TagContent = JsonSchemaConstraint | RegexConstraint | SequenceConstr
 export interface JsonSchemaConstraint {
   readonly type: 'json_schema'
   readonly schema: unknown
-  /** Whether keywords that are not supported are ignored; by default they are an error. */
+  /** Whether unsupported keywords are ignored; by default they are an error. */
   readonly lenient?: boolean
   /** How the text is written, where that differs from JSON. */
   readonly notation?: Notation
 }
 
-/** A way to write values that differs from JSON. String lengths are not enforced in it. */
+/** A way to write values that differs from JSON. It does not enforce string lengths. */
 export interface Notation {
-  /** Texts that no string may contain, because they would end the string or what surrounds it. */
+  /** Texts that no string may contain, because they would end the string or the text around it. */
   readonly without: readonly string[]
   /**
-   * Delimits strings in place of `"`; nothing in them is escaped. Keys are written without it where possible, and only
-   * `,` and `:` separate the parts of objects and arrays, without blanks.
+   * Delimits strings in place of `"`; nothing in them is escaped. Keys are written without it where possible, and the
+   * parts of objects and arrays are separated only by `,` and `:`, without blanks.
    */
   readonly quote?: string
   /**
-   * Given when the whole value is an object that is written as a list of members. Each member is `begin`, its name,
+   * Set if the whole value is an object that is written as a list of members. Each member is `begin`, its name,
    * `between`, its value and `end`. A value that may be a string is its bare text; see `memberTypes`. `betweenJson`
-   * stands in place of `between` before a value that is no string, where the notation tells them apart.
+   * replaces `between` before values that are not strings, if the notation distinguishes them.
    */
   readonly member?: {
     readonly begin: string
@@ -46,8 +46,8 @@ export interface Notation {
     readonly end: string
   }
   /**
-   * Given when the whole value is an object that is written as keyword arguments of Python, such as `x=1, y="text"`. Words
-   * and strings in it are Python's.
+   * Set if the whole value is an object that is written as Python keyword arguments, such as `x=1, y="text"`. Its words
+   * and strings are Python's.
    */
   readonly keywords?: true
 }
@@ -58,7 +58,7 @@ export interface RegexConstraint {
   readonly pattern: string
 }
 
-/** Texts, and values that follow constraints, one after the other. */
+/** A sequence of texts and constrained values. */
 interface SequenceConstraint {
   readonly type: 'sequence'
   readonly parts: readonly (string | TagContent)[]
@@ -82,7 +82,7 @@ export interface TriggeredTagsConstraint {
   readonly atLeastOne?: boolean
   /** The text ends with the first tag. */
   readonly stopAfterFirst?: boolean
-  /** In place of free text: the whole text is either this, or tags with nothing but white space between them. */
+  /** Replaces free text: the whole text is either this, or tags separated only by white space. */
   readonly otherwise?: TagContent
 }
 
@@ -92,7 +92,7 @@ export interface ConstrainedTag {
   readonly end: string
 }
 
-/** The JSON schemas that a constraint consists of, possibly with duplicates. */
+/** The JSON schemas in a constraint, possibly with duplicates. */
 export function schemasIn(constraint: Constraint | TagContent): readonly unknown[] {
   switch (constraint.type) {
     case 'json_schema':

@@ -1,6 +1,6 @@
 /**
- * Why a prompt and its completion do not fit the context window, in a sentence; null when they do.
- * @param maxTokens of the completion; null for as many as are left.
+ * Why a prompt and its completion exceed the context window, in a sentence; null if they fit.
+ * @param maxTokens of the completion; null for all that are left.
  */
 export function lengthProblem(promptTokens: number, maxTokens: number | null, contextTokens: number): string | null {
   if (promptTokens >= contextTokens) return promptProblem(promptTokens, contextTokens)
@@ -9,7 +9,10 @@ export function lengthProblem(promptTokens: number, maxTokens: number | null, co
     : null
 }
 
-/** Why a prompt alone does not fit. @param tokens infinite for one that was not read to its end. */
+/**
+ * Why a prompt alone exceeds the context window.
+ * @param tokens infinite for a prompt that was not read to its end.
+ */
 export function promptProblem(tokens: number, contextTokens: number): string {
   const room = tokens === contextTokens ? ', which leave no room for a reply' : ''
   const size = Number.isFinite(tokens) ? `it has ${tokens} tokens${room}, and ` : ''
@@ -17,8 +20,8 @@ export function promptProblem(tokens: number, contextTokens: number): string {
 }
 
 /**
- * What such sentences end with. Agents that then shorten a conversation or ask a larger model look for these words, for
- * "prompt is too long", or for the code `context_length_exceeded`.
+ * The end of such a sentence. Agents that respond by shortening a conversation or choosing a larger model look for this
+ * wording, for "prompt is too long", or for the code `context_length_exceeded`.
  */
 export function contextLimit(contextTokens: number): string {
   return `this model's maximum context length is ${contextTokens} tokens`

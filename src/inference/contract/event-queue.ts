@@ -1,6 +1,6 @@
 /**
- * Passes values from a producer that never waits to one consumer that iterates once. Values that wait for a slow consumer
- * are joined where they can be: it then catches up, with fewer and larger ones.
+ * Passes values from a producer that never waits to one consumer that iterates once. Values that wait for a slow
+ * consumer are joined if possible, so that it catches up with fewer and larger ones.
  */
 export class EventQueue<T> implements AsyncIterable<T> {
   readonly #values: T[] = []
@@ -8,12 +8,12 @@ export class EventQueue<T> implements AsyncIterable<T> {
   readonly #join: (last: T, next: T) => T | null
   #ended = false
   #error: { readonly reason: unknown } | null = null
-  /** Resolves when the consumer, if it waits, must look again. */
+  /** Resolves when a waiting consumer must look again. */
   #changed = Promise.withResolvers<void>()
 
   /**
    * @param onAbandon called when the consumer stops before the end.
-   * @param join makes one value of two that follow each other; null where they stay two.
+   * @param join joins two consecutive values; null if they stay separate.
    */
   constructor(onAbandon: () => void, join: (last: T, next: T) => T | null) {
     this.#onAbandon = onAbandon

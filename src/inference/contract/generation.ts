@@ -1,7 +1,7 @@
 export interface Generation {
   /**
-   * Prompt tokens of each branch, in branch order. They are known at admission, except where only a server can count them:
-   * there they are estimates until the branch's last `finish`.
+   * Prompt tokens of each branch, in branch order. They are known at admission, unless only a server can count them:
+   * they are then estimates until the branch's last `finish`.
    */
   readonly prompts: readonly PromptUsage[]
   /**
@@ -16,28 +16,33 @@ export interface Generation {
    */
   computedTokens(): number
   /**
-   * Says that the reader has ended a completion after `tokens` tokens. From then on it counts with these. Further tokens that
+   * Reports that the reader has ended a completion after `tokens` tokens, which is then its count. Further tokens that
    * the engine has computed do not count: their number depends on how busy the machine is.
    */
   settle(completion: CompletionId, tokens: number): void
-  /** What the servers that compute it call what their numbers depend on; null before they say so, or where they differ. */
+  /**
+   * The fingerprint that the servers report for what their numbers depend on; null before they report it, or if they
+   * differ.
+   */
   fingerprint?(): string | null
 }
 
-/** Which completion of a work, as events name it. */
+/** Identifies a completion of a work in events. */
 export type CompletionId = Pick<TextEvent, 'branch' | 'completion'>
 
-/** The prompts of a work, in branch order. Of a work with one branch, it is not known what a cache has. */
+/** The prompts of a work, in branch order. For a work with one branch, cached tokens are not known. */
 export interface Measurement {
   readonly prompts: readonly PromptUsage[]
-  /** False for estimates: only a server can count the tokens, and says them with a reply. */
+  /** False for estimates: only a server can count the tokens, and reports them with a reply. */
   readonly exact: boolean
 }
 
 export interface PromptUsage {
   /** All prompt tokens of the branch: prefix and suffix, text and media. */
   readonly promptTokens: number
-  /** The part of `promptTokens` from images and videos, and from audio: by its length, without what encoders pad it with. */
+  /**
+   * The part of `promptTokens` from images and videos, and from audio: by its length, without the padding of encoders.
+   */
   readonly imageTokens: number
   readonly audioTokens: number
   /** The part of `promptTokens` that was already computed at admission. */
@@ -53,37 +58,39 @@ export interface TextEvent {
   /** Whole characters, never empty: the bytes of an incomplete character are held back. */
   readonly text: string
   /**
-   * The tokens behind this text, at least 1: a sampled one, those that a constraint forced after it, and those since
-   * the previous event that printed nothing. Their sum over a completion is at most the `completionTokens` of its
-   * finish, which also counts trailing tokens that print nothing.
+   * The number of tokens of this text, at least 1: a sampled one, those that a constraint forced after it, and
+   * preceding ones that printed nothing. Their sum over a completion is at most the `completionTokens` of its finish,
+   * which also counts trailing tokens that print nothing.
    */
   readonly tokens: number
   /**
-   * Where in the text that of each token ends, in order and in units of UTF-16. Absent of a single token, and where several
-   * cannot be told apart: all of the text is of all of them then.
+   * Where each token's text ends in `text`, in order and in UTF-16 units. Absent for a single token, and if several
+   * cannot be separated: the whole text then belongs to all of them.
    */
   readonly ends?: readonly number[]
   /**
-   * Log-probabilities of the tokens behind this text, in order, where the branch asks for `topLogProbs`. Their bytes are
-   * those of the texts, except for half of a character at the end of a completion, whose tokens may have none.
+   * Log-probabilities of this text's tokens, in order, if the branch has `topLogProbs`. Their bytes are those of the
+   * text, except for half a character at the end of a completion, whose tokens may have none.
    */
   readonly logProbs?: readonly TokenLogProb[]
 }
 
-/** A token that was chosen, and what else was likely. */
+/** A chosen token and its likely alternatives. */
 export interface TokenLogProb extends RankedToken {
-  /** The likeliest tokens, in descending order; the chosen one is among them where it is likely enough. */
+  /** The likeliest tokens, in descending order; they include the chosen one if it is likely enough. */
   readonly top: readonly RankedToken[]
 }
 
 export interface RankedToken {
-  /** Its text, with U+FFFD in place of bytes that are no whole character; of a token that prints nothing, its name. */
+  /**
+   * Its text, with U+FFFD in place of bytes that do not form a whole character; its name if the token prints nothing.
+   */
   readonly text: string
-  /** What it prints. */
+  /** The bytes that it prints. */
   readonly bytes: readonly number[]
   /**
-   * Natural logarithm of its probability among the tokens that could follow: after the mask of a constraint, before
-   * temperature and penalties. 0 for a forced token.
+   * Natural logarithm of its probability among the allowed tokens: after the constraint's mask, before temperature and
+   * penalties. 0 for a forced token.
    */
   readonly logProb: number
 }
@@ -92,17 +99,17 @@ export interface FinishEvent {
   readonly type: 'finish'
   readonly branch: number
   readonly completion: number
-  /** `length` also for a completion that kept repeating itself, where the model's card limits repetition. */
+  /** `length` also for a completion that repeated itself, if the model's card limits repetition. */
   readonly reason: 'stop' | 'length'
-  /** Tokens generated, without the end-of-turn token. */
+  /** Generated tokens, without the end-of-turn token. */
   readonly completionTokens: number
-  /** How many of them are the thought's, where a server says it. */
+  /** The number of them in the thought, if a server reports it. */
   readonly reasoningTokens?: number
-  /** True when the engine ended the thought because its budget was used up. */
+  /** True if the engine ended the thought because its budget was used up. */
   readonly thoughtInterrupted?: boolean
   /**
-   * The token by which the model ended its turn, and what else was likely in its place. Present where the branch asks for
-   * `topLogProbs`, the model itself ended the turn, and the engine knows it: some servers do not tell.
+   * The token with which the model ended its turn, and its likely alternatives. Present if the branch has
+   * `topLogProbs`, the model itself ended the turn, and the engine knows the token: some servers do not report it.
    */
   readonly end?: TokenLogProb
 }
@@ -115,11 +122,11 @@ export interface BranchErrorEvent {
 }
 
 export interface Reading {
-  /** Prompt tokens of each question, in request order. The tokens of the replies are not among them. */
+  /** Prompt tokens of each question, in request order, without the tokens of the replies. */
   readonly prompts: readonly PromptUsage[]
   /**
-   * One for each question, as they become known. Iterate once. It rejects as `Generation.events` does. Leaving the
-   * iteration early aborts the work.
+   * One per question, in order of completion. Iterate once. Rejects as `Generation.events` does. Leaving the iteration
+   * early aborts the work.
    */
   readonly answers: AsyncIterable<ReadAnswer>
 }
@@ -128,26 +135,32 @@ export type ReadAnswer =
   | {
       readonly question: number
       /**
-       * Natural logarithm of the probability of each reply, in request order: of its tokens and of the end of the turn
-       * after them. Minus infinity for what the model cannot write.
+       * Natural logarithm of the probability of each reply, in request order: of its tokens and the end of turn after
+       * them. Minus infinity for a reply that the model cannot write.
        */
       readonly logProbs: readonly number[]
-      /** All tokens of the suffix, where its question has `topLogProbs`. The first is NaN likely: nothing precedes it. */
+      /**
+       * All tokens of the suffix, if its question has `topLogProbs`. The log-probability of the first is NaN, because
+       * nothing precedes it.
+       */
       readonly tokens?: readonly TokenLogProb[]
     }
   /** The question failed; the others continue. */
   | { readonly question: number; readonly error: Error }
 
 export interface Embedding {
-  /** Tokens of each input, in request order; where only servers count them, zeros until the last vector is there. */
+  /** Tokens of each input, in request order. If only servers count them, zeros until the last vector has arrived. */
   readonly prompts: readonly PromptUsage[]
-  /** One for each input, as they become known. Iterate once. It rejects as `Generation.events` does. */
+  /**
+   * One per input, in order of completion. Iterate once. Rejects as `Generation.events` does. Leaving the iteration
+   * early aborts the work.
+   */
   readonly vectors: AsyncIterable<EmbeddedInput>
 }
 
 export interface EmbeddedInput {
-  /** Its position in the work. */
+  /** Index of the input in the work. */
   readonly input: number
-  /** A vector of length 1; a reranker gives one number from 0 to 1. */
+  /** A unit vector; for a reranker, one number from 0 to 1. */
   readonly vector: Float32Array
 }

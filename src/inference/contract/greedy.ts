@@ -1,4 +1,4 @@
 import type { Sampling } from './work.ts'
 
-/** Always the likeliest token. */
+/** Always chooses the likeliest token. */
 export const GREEDY: Sampling = { temperature: 0, topP: 1, topK: 0, frequencyPenalty: 0, presencePenalty: 0 }

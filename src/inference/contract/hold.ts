@@ -1,8 +1,8 @@
 /**
- * What a request has of an engine from its beginning to its end. Once the engine has taken a work of it, it takes the others
- * too before what else waits: a reply that has begun goes on.
+ * A request's claim on an engine, from its beginning to its end. After its first work, its other works go before other
+ * waiting requests, so that a reply that has begun continues.
  */
 export interface Hold {
-  /** Lets go of the engine. Further calls change nothing. */
+  /** Releases the engine. Idempotent. */
   release(): void
 }

@@ -1,6 +1,6 @@
 import type { EngineEvent, TextEvent } from './generation.ts'
 
-/** Joins the texts of two events that follow each other; null unless both are texts of the same completion. */
+/** Joins the texts of two consecutive events; null unless both are texts of the same completion. */
 export function joinTexts(last: EngineEvent, next: EngineEvent): EngineEvent | null {
   if (last.type !== 'text' || next.type !== 'text') return null
   if (last.branch !== next.branch || last.completion !== next.completion) return null
@@ -17,12 +17,12 @@ function endsOf({ text, tokens, ends }: TextEvent): readonly number[] {
 }
 
 /**
- * The same text token by token, as far as they can be told apart, so that what is made of it does not depend on how many of
- * them came at once. Tokens that print nothing are with the next text; at the end they have an empty one.
+ * The same text token by token, as far as tokens can be separated, so that results do not depend on how many of them
+ * arrived at once. Tokens that print nothing belong to the next text; at the end, their text is empty.
  */
 export function* tokenTexts(event: TextEvent): Generator<TextEvent, void, void> {
   const { ends, ...rest } = event
-  // A server elsewhere may send fewer texts than tokens, and then says nothing of where each of them ends.
+  // A remote server may send fewer texts than tokens, and then does not report where each of them ends.
   const isTold = ends !== undefined && (rest.logProbs ?? ends).length === ends.length
   if (!isTold) return yield event
   let token = 0

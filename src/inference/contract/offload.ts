@@ -1,4 +1,4 @@
-/** The card's `engine.gpu`, and what it takes to decide the rest. */
+/** The card's `engine.gpu`, and what the remaining decisions depend on. */
 export interface GpuSettings {
   readonly layers: number | 'auto'
   readonly splitMode: 'none' | 'layer' | 'row' | 'tensor'
@@ -12,9 +12,9 @@ export interface GpuSettings {
   readonly weights: WeightSizes
 }
 
-/** What the parts of a model take, in bytes. */
+/** Memory of a model's parts, in bytes. */
 export interface WeightSizes {
-  /** Floats of a token's embedding; 0 where the file does not say. */
+  /** Dimensions of a token's embedding; 0 if the file does not say. */
   readonly width: number
   /** Number of layers, which share `modelBytes` and the KV cache evenly. */
   readonly layers: number
@@ -25,16 +25,16 @@ export interface WeightSizes {
   readonly scratchBytes: number
 }
 
-/** What of a model GPUs compute; the rest is the CPU's. */
+/** What GPUs compute of a model; the CPU computes the rest. */
 export interface OffloadReport {
-  /** Empty where the CPU computes everything. */
+  /** Empty if the CPU computes everything. */
   readonly devices: readonly { readonly name: string; readonly description: string; readonly memoryBytes: number }[]
-  /** Layers on the devices, with their part of the KV cache, of all layers; the output counts as one. */
+  /** Number of layers on the devices, with their part of the KV cache; the output counts as a layer. */
   readonly layers: number
   readonly ofLayers: number
-  /** Name of the device that runs the encoders, or `CPU`; null for a model without. */
+  /** Name of the device that runs the encoders, or `CPU`; null for a model without encoders. */
   readonly encoder: string | null
-  /** What the operator should know, in one sentence or two; null when all is as wanted. */
+  /** What the operator should know, in one or two sentences; null if everything runs as the card asks. */
   readonly problem: string | null
 }
 

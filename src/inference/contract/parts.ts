@@ -12,7 +12,10 @@ export interface TextPart {
    * only, so a user's text cannot inject one.
    */
   readonly trusted: boolean
-  /** In place of a whole prompt's text, which is empty then: its tokens, before which nothing is added. Only for local models. */
+  /**
+   * The tokens of a whole prompt in place of its text, which is then empty; nothing is added before them. Only for
+   * local models.
+   */
   readonly tokens?: readonly number[]
 }
 
@@ -24,7 +27,7 @@ export interface ImagePart {
 
 /**
  * One frame of a video, or two consecutive frames of the same size, which some model families merge into one grid of
- * tokens. Timestamps are no part of it: the prompt gives them as text before the frames.
+ * tokens. Timestamps are not part of it: the prompt gives them as text before the frames.
  */
 export interface FramesPart {
   readonly type: 'frames'

@@ -1,16 +1,16 @@
 import type { Sampling } from './work.ts'
 
-/** When a completion counts as repeating itself: its end is one block, the same token by token, over and over. */
+/** When a completion counts as repeating itself: it ends with the same block of tokens, over and over. */
 export interface RepetitionLimits {
-  /** Most tokens of the block. */
+  /** Maximum tokens of the block. */
   readonly blockTokens: number
-  /** How often the block must occur in a row. */
+  /** Minimum consecutive occurrences of the block. */
   readonly repeats: number
-  /** How many tokens all occurrences must have together. */
+  /** Minimum tokens of all occurrences together. */
   readonly tokens: number
 }
 
-/** Null where the model's card does not ask for it, or where penalties ask for repetition. */
+/** Null if the model's card does not enable it, or if penalties encourage repetition. */
 export function createRepetition(
   limits: RepetitionLimits | null,
   { frequencyPenalty, presencePenalty, repetitionPenalty = 1 }: Sampling,
@@ -19,12 +19,12 @@ export function createRepetition(
   return limits === null || isWanted ? null : new Repetition(limits)
 }
 
-/** Follows the tokens of a completion and detects when they only repeat themselves. */
+/** Follows the tokens of a completion and detects when they only repeat. */
 export class Repetition {
   readonly #limits: RepetitionLimits
   /** The last tokens, in a ring buffer. */
   readonly #ring: Int32Array
-  /** By length of a block: how many of the last tokens equal the token one block before them. */
+  /** By block length: how many of the last tokens equal the token one block before them. */
   readonly #runs: Int32Array
   #count = 0
 
@@ -34,7 +34,7 @@ export class Repetition {
     this.#runs = new Int32Array(limits.blockTokens + 1)
   }
 
-  /** @returns whether the text goes round in circles. */
+  /** @returns whether the text repeats itself. */
   push(token: number): boolean {
     const { blockTokens, repeats, tokens } = this.#limits
     let isStuck = false

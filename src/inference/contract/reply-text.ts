@@ -9,7 +9,7 @@ export class ReplyText {
   readonly #hasLogProbs: boolean
   // A byte-order mark is an ordinary character here.
   #decoder = new TextDecoder('utf-8', { ignoreBOM: true })
-  /** Number of the newest tokens whose text was not sent, because it is empty or not yet a complete character. */
+  /** Number of the latest tokens whose text was not sent, because it is empty or not yet a complete character. */
   #silentTokens = 0
   /** Their log-probabilities. */
   #silentLogProbs: TokenLogProb[] = []
@@ -19,7 +19,10 @@ export class ReplyText {
     this.#hasLogProbs = hasLogProbs
   }
 
-  /** @param pieces the bytes of the next tokens. @returns the characters that are complete now; null if there are none. */
+  /**
+   * @param pieces the bytes of the next tokens.
+   * @returns the characters that are now complete; null if there are none.
+   */
   push(pieces: readonly Uint8Array[], logProbs: readonly TokenLogProb[]): TextEvent | null {
     this.#silentTokens += pieces.length
     this.#silentLogProbs.push(...logProbs)
@@ -31,20 +34,20 @@ export class ReplyText {
     return this.#tell(text, ends)
   }
 
-  /** Gives what is left of a character that never ended. */
+  /** Returns the rest of an incomplete character. */
   end(): TextEvent | null {
     return this.#tell(this.#decoder.decode(), [])
   }
 
-  /** Drops what is left of a character that never ended. */
+  /** Drops the rest of an incomplete character. */
   cut(): void {
     this.#decoder = new TextDecoder('utf-8', { ignoreBOM: true })
   }
 
-  /** @param told ends of the texts of the newest tokens. */
+  /** @param told where the texts of the latest tokens end. */
   #tell(text: string, told: readonly number[]): TextEvent | null {
     const tokens = this.#silentTokens
-    // The bytes of a character that never ended are no text of their own.
+    // An incomplete character at the end has no text of its own.
     if (text === '' || tokens === 0) return null
     const ends = tokens === 1 ? {} : { ends: [...Array<number>(tokens - told.length).fill(0), ...told] }
     const logProbs = this.#hasLogProbs ? { logProbs: this.#silentLogProbs } : {}

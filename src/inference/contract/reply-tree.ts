@@ -1,11 +1,11 @@
-/** A token that one or more replies have in the same place. Its row of a batch gives what may follow. */
+/** A token that one or more replies have at the same place. Its row in a batch predicts the next token. */
 interface ReplyNode {
   readonly token: number
-  /** Index of the node before it; -1 where the question's last token is before it. */
+  /** Index of the parent node; -1 if the question's last token precedes it. */
   readonly parent: number
-  /** Number of nodes before it. */
+  /** Number of its ancestors. */
   readonly depth: number
-  /** The leaves below it, from the first up to, but without, the end. Each leaf is a sequence of its own. */
+  /** The leaves below it: from the first to below the end. Each leaf is a sequence of its own. */
   readonly firstLeaf: number
   readonly endLeaf: number
 }
@@ -17,12 +17,12 @@ export interface ReplyTree {
   readonly ends: readonly ReplyEnd[]
 }
 
-/** What a reply ends with. */
+/** The end of a reply. */
 interface ReplyEnd {
   readonly reply: number
-  /** Index of the node before its end; -1 where the question's last token is before it. */
+  /** Index of the last node of the reply; -1 if the question's last token precedes its end. */
   readonly node: number
-  /** Its last token; null where that is the end of the turn. */
+  /** Its last token; null if that is the end of the turn. */
   readonly token: number | null
 }
 
@@ -33,15 +33,16 @@ export interface TreeLimits {
 
 interface SortedReply {
   readonly reply: number
-  /** Those that are nodes. */
+  /** The tokens that become nodes. */
   readonly tokens: Int32Array
   readonly token: number | null
 }
 
 /**
- * Puts replies into as few trees as the limits allow. Which ones share a tree depends on the replies alone.
+ * Puts replies into as few trees as the limits allow. Which ones share a tree depends only on the replies.
  * @param replies of one token or more each, none with more than `limits.nodes`.
- * @param goesOn whether each may go on: then its last token needs no node, because what follows it does not matter.
+ * @param goesOn whether replies may continue: the last token then needs no node, because what follows it does not
+ * matter.
  */
 export function growTrees(replies: readonly Int32Array[], limits: TreeLimits, goesOn = false): ReplyTree[] {
   const toSorted = (tokens: Int32Array, reply: number): SortedReply =>
@@ -54,7 +55,7 @@ export function growTrees(replies: readonly Int32Array[], limits: TreeLimits, go
   for (const next of sorted) {
     const last = group.at(-1)
     let shared = last === undefined ? 0 : sharedTokens(last.tokens, next.tokens)
-    // A reply that begins with all of another one goes on from its leaf.
+    // A reply that begins with all of the previous one continues from its leaf.
     let added = last !== undefined && shared === last.tokens.length ? 0 : 1
     if (nodes + next.tokens.length - shared > limits.nodes || leaves + added > limits.leaves) {
       trees.push(growTree(group))
@@ -72,11 +73,11 @@ export function growTrees(replies: readonly Int32Array[], limits: TreeLimits, go
   return trees
 }
 
-/** @param replies in order, so that each shares most with the one before it. */
+/** @param replies sorted, so that each shares the longest prefix with the one before it. */
 function growTree(replies: readonly SortedReply[]): ReplyTree {
   const nodes: { token: number; parent: number; depth: number; firstLeaf: number; endLeaf: number }[] = []
   const ends: ReplyEnd[] = []
-  /** The nodes of the last reply. */
+  /** The nodes of the previous reply. */
   let path: number[] = []
   let leaves = 0
   for (const [index, { reply, tokens, token: last }] of replies.entries()) {

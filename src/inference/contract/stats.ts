@@ -1,4 +1,4 @@
-/** The load of an engine at one moment, and its counters since its process started or it was opened. */
+/** The current load of an engine, and its counters since its process started or since it was opened. */
 export interface EngineStats extends Partial<LocalCounters> {
   /** Running completions. */
   readonly running: number
@@ -8,19 +8,19 @@ export interface EngineStats extends Partial<LocalCounters> {
   readonly totalCells: number
   readonly usedCells: number
   readonly usedSequences: number
-  /** Prompt tokens that were computed, and those reused because other work of the organisation had computed them. */
+  /** Prompt tokens that were computed, and those reused from other work of the organisation. */
   readonly prefilledTokens: number
   readonly reusedTokens: number
-  /** Prompts whose beginning was already in a cache, and prompts whose beginning was not. */
+  /** Prompts with and without a cached prefix. */
   readonly prefixHits: number
   readonly prefixMisses: number
   /** Tokens generated for completions, without end-of-turn tokens. */
   readonly decodedTokens: number
-  /** How often a completion gave up its cells, to be computed again later. */
+  /** How often a completion gave up its cells, to be recomputed later. */
   readonly preemptions: number
 }
 
-/** What only an engine on this machine knows. */
+/** Only for an engine on this machine. */
 interface LocalCounters {
   /** Cells and sequences that the prefix cache holds, in memory of its own. */
   readonly cachedCells: number
@@ -32,7 +32,7 @@ interface LocalCounters {
   readonly diskBytes: number
   readonly diskSequences: number
   readonly diskHits: number
-  /** Tokens that were expected to come next and computed beside the next token, and how many of them were generated. */
+  /** Tokens that were computed ahead because they were expected next, and how many of them were generated. */
   readonly draftedTokens: number
   readonly acceptedTokens: number
   /** Resident memory of the engine's process, in bytes. */

@@ -3,7 +3,7 @@ import type { CompletionId, EngineEvent, Generation } from './generation.ts'
 /** Counts the completion tokens of one generation. */
 export class TokenTally {
   tokens = 0
-  /** Tokens of each completion. */
+  /** By completion: number of its tokens. */
   readonly #counts = new Map<string, number>()
   readonly #settled = new Set<string>()
 
@@ -23,7 +23,7 @@ export class TokenTally {
     this.#count(key, tokens)
   }
 
-  /** The generation whose tokens it counts. */
+  /** Wraps a generation to count its tokens. */
   counting(generation: Pick<Generation, 'prompts' | 'events'>): Generation {
     return {
       ...generation,

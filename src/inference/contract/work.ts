@@ -9,22 +9,22 @@ export interface Work {
   readonly organisation: string
   readonly prefix: readonly PromptPart[]
   readonly branches: readonly Branch[]
-  /** True when completions are read only at their end: an engine may then report their tokens in larger pieces. */
+  /** True if completions are read only at their end: an engine may then report their tokens in larger batches. */
   readonly whole?: boolean
   /** `interactive` by default. */
   readonly priority?: Priority
-  /** That of the request which it is for. */
+  /** The hold of the work's request. */
   readonly hold?: Hold | undefined
   /**
-   * True for what will hardly be asked about again, such as a frame of a camera: an engine keeps nothing of it once it has
-   * ended, in no cache. It may use what other work has left.
+   * True for input that will hardly be used again, such as a frame of a camera: after the work has ended, no cache
+   * keeps any of it. The work may itself reuse what other work has cached.
    */
   readonly isTransient?: boolean
-  /** The adapter of the model that computes it, by its name on the card; absent for the model alone. */
+  /** Name of the adapter on the card; absent for the model alone. */
   readonly adapter?: string | undefined
-  /** Called when the engine, or a server, begins to compute it. */
+  /** Called when the engine, or a server, starts to compute it. */
   readonly onBegun?: (() => void) | undefined
-  /** Absent where the request is not traced. */
+  /** Absent if the request is not traced. */
   readonly trace?: WorkTrace
 }
 
@@ -34,19 +34,19 @@ export interface Branch {
   readonly suffix: readonly PromptPart[]
   /** Number of completions to sample from this branch, at least 1. */
   readonly n: number
-  /** Maximum tokens per completion; null for as many as the context window leaves. 0 yields an empty completion. */
+  /** Maximum tokens per completion; null for all that the context window leaves. 0 yields an empty completion. */
   readonly maxTokens: number | null
   readonly sampling: Sampling
   /** The form of each completion's text. A completion that is cut at `maxTokens` is the beginning of a valid text. */
   readonly constraint?: Constraint
-  /** Present when the prompt ends within a thought: each completion begins with the rest of that thought. */
+  /** Present if the prompt ends within a thought: each completion begins with the rest of that thought. */
   readonly thought?: Thought
   /**
-   * How many of the likeliest tokens are reported beside each token of the completions, with their log-probabilities; 0
-   * for the chosen token alone. Absent where they are not wanted.
+   * Number of likeliest tokens that are reported, with their log-probabilities, for each token of the completions; 0
+   * for the chosen token alone. Absent if none are wanted.
    */
   readonly topLogProbs?: number
-  /** Whether other work may soon continue its completion: an engine can keep what it has computed of it for a moment. */
+  /** Whether other work may soon continue its completion: an engine can keep its state for a moment. */
   readonly isContinued?: boolean
 }
 
@@ -60,9 +60,9 @@ export interface Thought {
   /** The marker with the text around it, e.g. `\n</think>\n\n`. The text after the marker follows every thought. */
   readonly closing: string
   /**
-   * Maximum tokens of the thought; fewer where `maxTokens` would leave no room for `closing` and one token after it.
-   * When the budget is used up, or the model ends its turn within the thought, the engine writes `closing` itself and
-   * the reply follows.
+   * Maximum tokens of the thought; less if `maxTokens` would leave no room for `closing` and one token after it. When
+   * the budget is used up, or the model ends its turn within the thought, the engine writes `closing` itself and the
+   * reply follows.
    */
   readonly budget: number
 }
@@ -77,23 +77,23 @@ export interface Sampling {
   readonly frequencyPenalty: number
   readonly presencePenalty: number
   /**
-   * Tokens are drawn only if they are at least this likely in relation to the likeliest one, at the temperature. In [0, 1]; 0,
+   * Minimum probability of a token that may be drawn, relative to the likeliest one, at the temperature. In [0, 1]; 0,
    * the default, is off.
    */
   readonly minP?: number
   /**
-   * Positive logits of tokens in the prompt's text and in the completion are divided by it, negative ones multiplied
-   * (https://arxiv.org/abs/1909.05858). More than 0; 1, the default, is off.
+   * Positive logits of tokens in the prompt's text and in the completion are divided by it, negative ones are
+   * multiplied (https://arxiv.org/abs/1909.05858). Greater than 0; 1, the default, is off.
    */
   readonly repetitionPenalty?: number
   /**
-   * An integer from 0 to 2^32 - 1: the same work with the same seed is sampled with the same random numbers. Absent: others
-   * each time. Servers of other engines take it as far as they can.
+   * An integer from 0 to 2^32 - 1: the same work with the same seed uses the same random numbers. Absent for different
+   * ones each time. Remote servers apply it as far as they can.
    */
   readonly seed?: number
 }
 
-/** Questions about a shared prefix, and the replies to each whose probability is asked for. */
+/** Questions about a shared prefix, and for each the replies whose probabilities are wanted. */
 export interface ReadWork
   extends Pick<
     Work,
@@ -109,38 +109,41 @@ export interface ReadQuestion {
   readonly suffix: readonly PromptPart[]
   /** From 1 to 1,000 different whole replies. None is empty. */
   readonly replies: readonly string[]
-  /** Whether the replies count however the model would go on after them. */
+  /** Whether a reply's probability includes all continuations after it. */
   readonly goesOn?: boolean
   /**
-   * Present where it is asked how likely each token of the suffix is, a text without a prefix before it, and how many of the
-   * likeliest are reported beside it. There are no replies then, and its usage is zero. Only for local models.
+   * Set to rate each token of the suffix, a text without a prefix, and to report this many of the likeliest tokens
+   * beside each. There are then no replies, and usage is zero. Only for local models.
    */
   readonly topLogProbs?: number
 }
 
-/** Texts and pictures whose vectors are asked for, or pairs whose scores are. */
+/** Texts and pictures to embed, or pairs to score. */
 export interface EmbedWork extends Pick<Work, 'organisation' | 'priority' | 'hold' | 'onBegun' | 'trace'> {
   /** At least one. */
   readonly inputs: readonly EmbedInput[]
-  /** Whether longer inputs are cut to what the model takes, by engines that can; otherwise they are refused. */
+  /** Whether longer inputs are truncated to the model's maximum, by engines that can; otherwise they are rejected. */
   readonly truncates?: boolean
 }
 
 export interface EmbedInput {
-  /** Request parameter that errors about it name. */
+  /** Request parameter that errors about this input name. */
   readonly param: string
-  /** A text or more, its tokens as the model takes them, or what a reranker compares. */
+  /** One or more texts, tokens of the model, or the pair that a reranker compares. */
   readonly content: EmbedContent | readonly number[] | RankedPair
-  /** What its vector is for, in place of what the model is usually told; only for models that are told it. */
+  /** What the vector is for, in place of the model's default instruction; only for models that take one. */
   readonly instruction?: string
 }
 
-/** A text; or pictures and texts, all of which together have one vector. */
+/** A text, or pictures and texts that share one vector. */
 export type EmbedContent = string | { readonly parts: readonly PromptPart[] }
 
 export interface RankedPair {
   readonly query: EmbedContent
   readonly document: EmbedContent
-  /** After how many tokens the document is cut, where both are texts; only for local models. Absent where it is not. */
+  /**
+   * Maximum tokens of the document, which is truncated, if both are texts; only for local models. Absent for no
+   * truncation.
+   */
   readonly documentTokens?: number
 }

@@ -12,22 +12,22 @@ export type EngineOptions = Omit<LocalEngineOptions, 'logger'> & {
   readonly logger?: NonNullable<LocalEngineOptions['logger']> & { info(message: string): void }
 }
 
-/** What can be said of a model before its engine starts. */
+/** Describes a model before its engine starts. */
 export interface EngineDescription {
   readonly info: ModelInfo
   /** Estimated memory of its engine on this machine, in bytes. */
   readonly memoryBytes: number
-  /** Size of its weights; null where they are on other machines. */
+  /** Size of its weights; null if they are on other machines. */
   readonly fileBytes: number | null
-  /** In which form the weights are, e.g. `Q4_K_M`; null where that is not known. */
+  /** Format of the weights, e.g. `Q4_K_M`; null if unknown. */
   readonly quantisation: string | null
-  /** What the operator should know of, in one line each. */
+  /** Warnings for the operator, one line each. */
   readonly warnings: readonly string[]
 }
 
 /**
  * The card as this machine can serve it.
- * @param warn is told what the machine lacks and what to do about it, where that is less than the card says.
+ * @param warn receives what the machine lacks and how to fix it, if it can serve less than the card says.
  */
 export function servableCard(card: ModelCard, warn: (message: string) => void): ModelCard {
   const problem = missingEncoder(card)
@@ -42,7 +42,7 @@ export function servableCard(card: ModelCard, warn: (message: string) => void): 
  */
 export async function startEngine(card: ModelCard, options: EngineOptions = {}): Promise<Engine> {
   if (isLocal(card)) return LocalEngine.start(card, options)
-  // A local engine's process is to start without waiting for the code of remote engines to be loaded.
+  // The process of a local engine should not have to wait until the code of remote engines is loaded.
   if (card.engine.type !== 'openai')
     return (await import('../remote/start.ts')).startRemoteEngine(remoteCard(card), options)
   if (card.embedding !== undefined)

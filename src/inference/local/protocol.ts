@@ -133,7 +133,7 @@ export interface EngineSettings {
   /** All files of a split model, `model` first. */
   readonly modelParts?: readonly string[]
   readonly projector: string | null
-  /** LoRA adapters, of which a work may name one. */
+  /** LoRA adapters; a work may name one. */
   readonly adapters?: readonly AdapterSettings[]
   /** KV cells shared by all sequences. */
   readonly cells: number
@@ -176,7 +176,7 @@ export interface EngineSettings {
 interface AdapterSettings {
   readonly name: string
   readonly path: string
-  /** Factor of what it adds. */
+  /** Factor of the adapter's contribution. */
   readonly scale: number
 }
 

@@ -8,21 +8,23 @@ import { PooledEngine, type PoolModel } from './pooled-engine.ts'
 export interface EnginePoolOptions {
   /** Maximum bytes of all engines together, by their estimates; null for no limit. */
   readonly memoryLimitBytes: number | null
-  /** How long a request waits for its model to load, in ms, from when its turn for memory has come. */
+  /** Maximum time that a request waits for its model to load, in ms, from when its turn for memory has come. */
   readonly loadWaitMs?: number | undefined
-  /** How long a model is at least used before it gives way to another one, in ms; longer if it took longer to load. */
+  /**
+   * Minimum time that a model stays in use before it gives way to another one, in ms; longer if it took longer to load.
+   */
   readonly leastStayMs?: number | undefined
   /** How long a model that gives way waits for its running requests, in ms. */
   readonly drainMs?: number | undefined
-  /** Maximum requests that wait for one model to load. */
+  /** Maximum number of requests that wait for a model to load. */
   readonly maxWaiting?: number | undefined
   readonly logger: PoolLogger
   readonly meter?: PoolMeter | undefined
-  /** Called when the answers of `hasRoomFor` may have changed. */
+  /** Called when the result of `hasRoomFor` may have changed. */
   readonly onChange?: (() => void) | undefined
 }
 
-/** With the defaults in place of what is left out. */
+/** Options with defaults for absent ones. */
 type Settled<Options> = { readonly [Name in keyof Options]-?: Exclude<Options[Name], undefined> }
 
 interface PoolLogger {
@@ -32,12 +34,13 @@ interface PoolLogger {
 
 const LOAD_WAIT_MS = 30_000
 /**
- * A model stays for at least as long as it took to load, so that of two in constant use one answers for at least half of the
- * time. A longer stay would gain less than those lose who wait for the other one. Models that load at once stay for this long:
- * they lose caches, and the time in which the running requests end.
+ * A model stays for at least as long as it took to load, so that of two models in constant use, one answers for at
+ * least half of the time. With a longer stay, the requests that wait for the other model would lose more than this one
+ * gains. A model that loads at once stays for this long, because leaving costs its caches and the time to finish
+ * running requests.
  */
 const LEAST_STAY_MS = 5_000
-/** Half of the time that a chat has by default: those who wait in vain can still be answered. */
+/** Half the default time limit of a chat: a request that waits in vain can still be answered. */
 const DRAIN_MS = 60_000
 const MAX_WAITING = 128
 const UNMETERED: PoolMeter = {
@@ -64,7 +67,7 @@ export class EnginePool {
    * timing.
    */
   #lastLoad: Promise<unknown> = Promise.resolve()
-  /** Resolves when it is worth while to look for memory again. */
+  /** Resolves when memory may have become available. */
   #changed = Promise.withResolvers<void>()
   #uses = 0
 
@@ -98,7 +101,7 @@ export class EnginePool {
   }
 
   /**
-   * Removes a model. Requests that use it finish; then its engine is closed.
+   * Removes a model. Requests that use it finish before its engine is closed.
    * @param isReplaced whether another engine serves the model from now on.
    */
   async remove(engine: PooledEngine, { isReplaced }: { readonly isReplaced: boolean }): Promise<void> {
@@ -111,7 +114,7 @@ export class EnginePool {
     this.#wake()
   }
 
-  /** Whether the model is in memory or has room there beside all that is, while no other one waits for memory. */
+  /** Whether the model is in memory or would fit beside the loaded models, and no other model waits for memory. */
   hasRoomFor(engine: Engine): boolean {
     const own = this.#engines.find((one) => one === engine)
     if (own === undefined || this.#line.isAheadOf(own)) return false
@@ -174,13 +177,13 @@ export class EnginePool {
     }
   }
 
-  /** Waits until it is worth while to look for memory again. */
+  /** Waits until memory may have become available. */
   async #rest(engine: PooledEngine, changed: Promise<void>, signal: AbortSignal): Promise<void> {
     if (signal.aborted) return
     const due = Promise.withResolvers<unknown>()
     const ms = Math.max(0, this.#line.dueAt(engine) - performance.now())
     const timer = ms < Number.POSITIVE_INFINITY ? setTimeout(due.resolve, ms) : undefined
-    // The signal lives as long as the engine.
+    // The signal lives as long as the engine, so the listener is removed.
     signal.addEventListener('abort', due.resolve)
     try {
       await Promise.race([changed, due.promise])
@@ -190,12 +193,12 @@ export class EnginePool {
     }
   }
 
-  /** @returns null when there is too little memory yet, or the engine is no longer wanted. */
+  /** @returns null if there is not enough memory yet, or the engine is no longer wanted. */
   async #tryLoad(engine: PooledEngine, signal: AbortSignal): Promise<Engine | null> {
     const { name } = engine.model
     if (!engine.isInUse || !(await this.#makeRoom(engine))) return null
     this.#resident.add(engine)
-    // Those that wait may ask it to leave in its turn.
+    // Waiting engines may now ask it to leave.
     this.#wake()
     const started = performance.now()
     try {
@@ -215,7 +218,10 @@ export class EnginePool {
     }
   }
 
-  /** Unloads idle engines until another one fits. @returns false, having unloaded nothing, when it must wait. */
+  /**
+   * Unloads idle engines until another one fits.
+   * @returns false if it must wait; nothing has then been unloaded.
+   */
   async #makeRoom(engine: PooledEngine): Promise<boolean> {
     const leaving = this.#line.ask(engine, this.#resident)
     if (leaving === null) return false
@@ -244,7 +250,7 @@ export class EnginePool {
     this.#wake()
   }
 
-  /** Has loads that wait for room look for it again. */
+  /** Makes loads that wait for memory look again. */
   #wake(): void {
     this.#changed.resolve()
     this.#changed = Promise.withResolvers()

@@ -4,27 +4,27 @@ import type { PooledEngine } from './pooled-engine.ts'
 interface MemoryLineOptions {
   /** Maximum bytes of all engines together, by their estimates; null for no limit. */
   readonly memoryLimitBytes: number | null
-  /** How long engines take no new requests, in ms, before those that are still in use stay. */
+  /** Maximum time that engines accept no new requests, in ms; after that, engines that are still in use stay. */
   readonly drainMs: number
-  /** Called when the turn of an engine has changed that had not asked. */
+  /** Called when the turn of an engine other than the caller's has changed. */
   readonly onTurn: () => void
 }
 
 interface Turn {
   /** The engines whose memory it gets; null while too few can leave. */
   readonly leaving: readonly PooledEngine[] | null
-  /** Since when they take no new requests; null while they do. */
+  /** When they were asked to leave, and stopped accepting requests; null if they have not been asked. */
   readonly askedAt: number | null
-  /** When to look again, if nothing changes before. */
+  /** When to look again if nothing changes earlier. */
   readonly dueAt: number
 }
 
 const NO_TURN: Turn = { leaving: null, askedAt: null, dueAt: Number.POSITIVE_INFINITY }
 
 /**
- * The engines that wait for memory, in the order in which they came, and those that leave for each. What is idle leaves first.
- * If that is not enough, engines in use take no new requests, and leave when the running ones have ended. Their own requests
- * wait meanwhile, and bring them to the end of the line.
+ * The queue of engines that wait for memory, in order of arrival, and the engines that leave for each. Idle engines
+ * leave first. If that is not enough, engines in use accept no new requests, and leave when their running requests have
+ * ended. Requests that arrive for them meanwhile wait, and put them at the end of the queue.
  */
 export class MemoryLine {
   readonly #options: MemoryLineOptions
@@ -34,24 +34,24 @@ export class MemoryLine {
     this.#options = options
   }
 
-  /** Whether an engine other than this one waits, and this one does not. */
+  /** Whether another engine is waiting and this one is not. */
   isAheadOf(engine: PooledEngine): boolean {
     return this.#turns.size > 0 && !this.#turns.has(engine)
   }
 
-  /** When to ask again for an engine, if nothing changes before, by `performance.now()`. */
+  /** When to ask again for an engine if nothing changes earlier, by `performance.now()`. */
   dueAt(engine: PooledEngine): number {
     return this.#turns.get(engine)?.dueAt ?? Number.POSITIVE_INFINITY
   }
 
   /**
-   * Looks for memory for an engine.
-   * @returns the idle engines to unload for it; null while it must wait, in line.
+   * Tries to get memory for an engine.
+   * @returns the idle engines to unload for it; null if it must wait in the queue.
    */
   ask(engine: PooledEngine, resident: ReadonlySet<PooledEngine>): readonly PooledEngine[] | null {
     if (this.#options.memoryLimitBytes === null) return []
     if (!this.#turns.has(engine)) this.#turns.set(engine, NO_TURN)
-    // Those ahead of it choose first.
+    // Engines ahead of it choose first.
     let hasChanged = false
     for (const [one, before] of this.#turns) {
       const turn = this.#turnOf(one, [...resident])
@@ -67,7 +67,7 @@ export class MemoryLine {
     return leaving
   }
 
-  /** @returns whether the engine stood in line. */
+  /** @returns whether the engine was in the queue. */
   leave(engine: PooledEngine): boolean {
     const turn = this.#turns.get(engine)
     if (turn === undefined) return false
@@ -77,7 +77,7 @@ export class MemoryLine {
     return true
   }
 
-  /** Has engines give way, or go on, as the engine's turn now stands. */
+  /** Updates an engine's turn, and makes other engines give way or stay accordingly. */
   #turnOf(engine: PooledEngine, resident: readonly PooledEngine[]): Turn {
     const now = performance.now()
     const before = this.#turns.get(engine)!
@@ -88,7 +88,7 @@ export class MemoryLine {
     for (const one of before.leaving ?? []) if (!leaving?.includes(one)) one.stay()
     engine.expectTurn(leaving !== null || (engine.wantsTurn && this.#isTurnOfOthers(engine)))
     if (leaving === null) return now < engine.turnFrom ? { ...NO_TURN, dueAt: engine.turnFrom } : NO_TURN
-    // What has become idle meanwhile leaves at once, so that those that give way do not do so in vain.
+    // An engine that has become idle leaves at once, so that those that give way do not do so in vain.
     const staying = before.askedAt === null ? leaving : leaving.filter(({ isIdle }) => !isIdle)
     const mayAskAt = Math.max(0, ...staying.map(({ staysUntil }) => staysUntil))
     if (now < mayAskAt) {
@@ -100,7 +100,7 @@ export class MemoryLine {
     return { leaving, askedAt, dueAt: askedAt + this.#options.drainMs }
   }
 
-  /** Whether another one gets memory, which may leave in its turn. */
+  /** Whether memory goes to another engine, which may later leave for this one. */
   #isTurnOfOthers(engine: PooledEngine): boolean {
     return [...this.#turns].some(([one, { leaving }]) => one !== engine && leaving !== null)
   }
@@ -109,12 +109,12 @@ export class MemoryLine {
     const others = [...this.#turns].filter(([one]) => one !== engine)
     const taken = new Set(others.flatMap(([, { leaving }]) => leaving ?? []))
     let free = this.#options.memoryLimitBytes! - bytesOf(resident)
-    // What the others get beyond what leaves for them.
+    // Free memory that the others take beyond that of the engines that leave for them.
     for (const [one, { leaving }] of others) if (leaving !== null) free += Math.min(0, bytesOf(leaving) - one.bytes)
     const open = resident.filter((one) => one.bytes > 0 && !taken.has(one))
     const idle = open.filter(({ isIdle }) => isIdle).sort((a, b) => a.lastUse - b.lastUse)
     const used = engine.wantsTurn ? open.filter(({ isIdle, mayGiveWay }) => !isIdle && mayGiveWay) : []
-    // Those that have begun to give way go on with it.
+    // Engines that already give way continue to.
     used.sort((a, b) => Number(b.givesWay) - Number(a.givesWay) || a.staysUntil - b.staysUntil)
     const leaving: PooledEngine[] = []
     for (const one of [...idle, ...used]) {

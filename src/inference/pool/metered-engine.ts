@@ -7,31 +7,28 @@ import type { PromptPart } from '../contract/parts.ts'
 import type { EmbedWork, ReadWork, Work } from '../contract/work.ts'
 import type { WorkSize, WorkTracer } from '../contract/work-trace.ts'
 
-/** Tokens that an engine has computed or taken from its caches for one request. */
+/** Tokens that an engine has computed for one request or taken from its caches. */
 export interface TokenCounts {
   readonly promptTokens: number
   readonly completionTokens: number
-  /** Prompt tokens that had been computed before. */
+  /** Prompt tokens from a cache. */
   readonly cachedTokens: number
-  /** Prompt tokens that stand for audio. */
+  /** Prompt tokens of audio. */
   readonly audioTokens: number
 }
 
-/** What holds for all work of a request. */
+/** Fields that all works of a request share. */
 export type WorkTerms = Pick<Work, 'priority' | 'isTransient' | 'adapter' | 'onBegun'>
 
 export interface MeteredEngineOptions {
-  /** Left out where the request is not traced. */
+  /** Absent if the request is not traced. */
   readonly tracer?: WorkTracer | undefined
   readonly terms?: WorkTerms
   /** Called whenever the engine has admitted a work. */
   readonly onAdmitted?: () => void
 }
 
-/**
- * Wraps an engine for one request and counts the tokens of everything that the engine does for it. It holds the engine until
- * it is closed.
- */
+/** Wraps an engine for one request and counts the tokens of all its work. It holds the engine until it is closed. */
 export class MeteredEngine implements Engine {
   readonly #engine: Engine
   readonly #hold: Hold | undefined
@@ -50,7 +47,7 @@ export class MeteredEngine implements Engine {
     this.#hold = engine.hold?.()
   }
 
-  /** The counts so far. Tokens are counted when they are computed, even if the client has left. */
+  /** The counts so far. Tokens are counted when they are computed, even if the client has disconnected. */
   get tokens(): TokenCounts {
     const prompts = [...this.#generations, ...this.#readings, ...this.#embeddings].flatMap(
       (admitted): readonly PromptUsage[] => admitted.prompts,
@@ -63,7 +60,7 @@ export class MeteredEngine implements Engine {
     }
   }
 
-  /** What the numbers of its latest work depend on; null where that is not known, or not yet. */
+  /** The fingerprint of its latest work; null if unknown, or not yet known. */
   get fingerprint(): string | null {
     const { numerics } = this.#engine
     const { adapter } = this.#terms
@@ -135,7 +132,7 @@ export class MeteredEngine implements Engine {
     }
   }
 
-  /** Lets go of the engine, which serves other requests too. */
+  /** Releases the engine, which also serves other requests. */
   async close(): Promise<void> {
     this.#hold?.release()
   }

@@ -19,9 +19,9 @@ export type Outcome = 'finished' | 'failed' | 'aborted'
 const COMPLETIONS_PER_BRANCH = 1024
 
 /**
- * Measures a generation, which begins now, by its events.
- * @param onTokens told how many tokens each text has.
- * @returns what each event says of how the generation has ended; null where that is still open.
+ * Measures a generation, which starts now, by its events.
+ * @param onTokens receives the number of tokens of each text.
+ * @returns a function from an event to the outcome of the generation; null while it goes on.
  */
 export function noteEvents(
   { branches, trace }: Work,
@@ -56,7 +56,7 @@ export function noteEvents(
   }
 }
 
-/** The same for answers of a scoring, of which nothing is measured. */
+/** The same for the answers of a read, without measurements. */
 export function noteAnswers({ questions, trace }: ReadWork): (answer: ReadAnswer) => Outcome | null {
   let left = questions.length
   let failed = 0

@@ -15,15 +15,15 @@ import { RateWindow } from './rate-window.ts'
 export interface PoolModel {
   /** Name in logs, metrics and error messages. */
   readonly name: string
-  /** What the model's files say of it; null for a model that is loaded before the first request. */
+  /** Read from the model's files; null for a model that is loaded before the first request. */
   readonly info: ModelInfo | null
-  /** Estimated memory of its engine, in bytes; null when there is no need to know. */
+  /** Estimated memory of its engine, in bytes; null if not needed. */
   readonly memoryBytes: number | null
   /** @param signal aborted when the engine is no longer wanted. */
   start(signal: AbortSignal): Promise<Engine>
 }
 
-/** The side of the pool that its engines use. */
+/** The part of the pool that its engines use. */
 export interface PoolSide {
   readonly loadWaitMs: number
   /** Maximum requests that wait for the engine to load. */
@@ -31,14 +31,17 @@ export interface PoolSide {
   readonly meter: PoolMeter
   /** Resolves with null when the engine is no longer wanted. */
   load(signal: AbortSignal): Promise<Engine | null>
-  /** Called when the engine is no longer in use and may be unloaded, may give way again, or now wants others to. */
+  /**
+   * Called when the engine is no longer in use and may be unloaded, may give way again, or now wants others to give
+   * way.
+   */
   changed(): void
 }
 
-/** Who asks something of the engine. */
+/** The caller of a method of the engine. */
 type Asker = Pick<Work, 'hold' | 'priority'>
 
-/** A work that has the engine. */
+/** A work that has acquired the engine. */
 interface Run {
   readonly trace: WorkTrace | undefined
   readonly signal: AbortSignal
@@ -51,11 +54,20 @@ const RETRY_SECONDS = 5
 /** Pause after a failed load, in ms; doubled after each further failure. */
 const FIRST_PAUSE_MS = 1_000
 const LONGEST_PAUSE_MS = 60_000
-/** Engines in use leave for one that could not be loaded only after this many times that pause: they may leave in vain. */
+/**
+ * After a failed load, engines in use give way to the engine only after this many times that pause: they may leave in
+ * vain.
+ */
 const TURN_PAUSE_FACTOR = 60
-/** An engine that gave way in vain is not asked again for this many times as long: it loses a quarter of its time at most. */
+/**
+ * An engine that gave way in vain is not asked again for this many times as long: it loses at most a quarter of its
+ * time.
+ */
 const VAIN_FACTOR = 3
-/** An engine in constant use may be idle for this long, in ms, between the requests of a client who asks again at once. */
+/**
+ * Maximum idle time, in ms, between consecutive requests of one client for which an engine still counts as in constant
+ * use.
+ */
 const PAUSE_MS = 1_000
 
 /**
@@ -65,7 +77,7 @@ export class PooledEngine implements Engine {
   readonly model: PoolModel
   /** Order of last use: the larger, the later. */
   lastUse = 0
-  /** Whether work other than that of the background has used it since it was loaded. */
+  /** Whether any work other than background work has used it since it was loaded. */
   hasClients = false
   readonly #pool: PoolSide
   readonly #closing = new AbortController()
@@ -74,22 +86,22 @@ export class PooledEngine implements Engine {
   #info: ModelInfo | null
   #numerics: Numerics | null = null
   #loading: Promise<void> | null = null
-  /** Works in progress, works that wait for the engine, and requests of which it has taken a work. */
+  /** Works in progress, works that wait for the engine, and requests with at least one accepted work. */
   readonly #users = new Set<object>()
-  /** Requests that may still give it work. */
+  /** Requests that may still submit work. */
   readonly #holds = new Set<Hold>()
-  /** Works that wait for the engine to load, or until it takes works again. When it does, they all have it at once. */
+  /** Works that wait until the engine has loaded or accepts work again. They then all get it at once. */
   readonly #waiting = new Map<object, Priority | undefined>()
-  /** Resolves when the engine takes works again; null while it does. */
+  /** Resolves when the engine accepts work again; null while it does. */
   #gate: (PromiseWithResolvers<void> & { readonly since: number }) | null = null
-  /** Users that went on when it last gave way in vain. */
+  /** Users that kept it in use when it last gave way in vain. */
   readonly #kept = new Set<object>()
   #staysUntil = 0
   /** When it was last in use, by `performance.now()`. */
   #usedAt = Number.NEGATIVE_INFINITY
-  /** When its turn for memory last came or was given up; infinite while it is still to come. By `performance.now()`. */
+  /** When its turn for memory last came or was given up, by `performance.now()`; infinite while it is still to come. */
   #turnAt = 0
-  /** Whether the model is served no more, under no other engine either. */
+  /** Whether the model is no longer served, not even by another engine. */
   #isRemoved = false
   /** Resolves when no request uses or holds the engine; null while the engine is open to requests. */
   #unused: PromiseWithResolvers<void> | null = null
@@ -110,7 +122,7 @@ export class PooledEngine implements Engine {
     return this.#info
   }
 
-  /** Those of the engine that was loaded last. */
+  /** The numerics of the engine that was loaded last. */
   get numerics(): Numerics | null {
     return this.#engine?.numerics ?? this.#numerics
   }
@@ -121,12 +133,12 @@ export class PooledEngine implements Engine {
     return this.#loading === null ? 'unloaded' : 'starting'
   }
 
-  /** Bytes of memory that it takes when it is loaded, by estimate. */
+  /** Estimated bytes of memory when loaded. */
   get bytes(): number {
     return this.model.memoryBytes ?? 0
   }
 
-  /** Loaded, and not in use. */
+  /** Whether it is loaded and not in use. */
   get isIdle(): boolean {
     return this.#engine !== null && this.#users.size === (this.#gate === null ? 0 : this.#waiting.size)
   }
@@ -135,31 +147,31 @@ export class PooledEngine implements Engine {
     return this.#users.size > 0
   }
 
-  /** Requests that wait for the engine to load, or for its turn. */
+  /** Number of requests that wait for the engine to load, or for its turn. */
   get waiting(): number {
     return this.#waiting.size
   }
 
   /**
-   * Whether engines in use are to give way to it. Background work gets only memory that is idle, and so does, for a while, a
-   * model that could not be loaded.
+   * Whether engines in use should give way to it. Background work only gets idle memory. So does, for a while, a model
+   * that could not be loaded.
    */
   get wantsTurn(): boolean {
     const isPast = performance.now() >= this.#turnFrom
     return isPast && [...this.#waiting.values()].some((priority) => priority !== 'background')
   }
 
-  /** From when it may want a turn, by `performance.now()`. */
+  /** When it may next want a turn, by `performance.now()`. */
   get turnFrom(): number {
     return this.#turnFrom
   }
 
-  /** Not after it has given way in vain, until the requests that kept it have ended. */
+  /** False after it has given way in vain, until the requests that kept it in use have ended. */
   get mayGiveWay(): boolean {
     return this.#kept.size === 0
   }
 
-  /** Until when it is not asked to give way, by `performance.now()`; sooner where its clients have left. */
+  /** When it may be asked to give way, by `performance.now()`; sooner if its clients have left. */
   get staysUntil(): number {
     return this.isIdle ? Math.min(this.#staysUntil, this.#usedAt + PAUSE_MS) : this.#staysUntil
   }
@@ -168,18 +180,18 @@ export class PooledEngine implements Engine {
     this.#staysUntil = Math.max(this.#staysUntil, performance.now() + ms)
   }
 
-  /** Whether it takes no new requests, so that it can be unloaded. */
+  /** Whether it accepts no new requests, so that it can be unloaded. */
   get givesWay(): boolean {
     return this.#gate !== null
   }
 
-  /** From now on, new requests wait. */
+  /** Makes new requests wait. */
   giveWay(): void {
     this.#gate ??= { ...Promise.withResolvers<void>(), since: performance.now() }
     this.expectTurn(true)
   }
 
-  /** Takes requests again, those first that wait. */
+  /** Accepts requests again, waiting ones first. */
   stay(): void {
     if (this.#gate === null) return
     this.stayFor(VAIN_FACTOR * (performance.now() - this.#gate.since))
@@ -188,7 +200,7 @@ export class PooledEngine implements Engine {
     this.#openGate()
   }
 
-  /** While its turn for memory is to come, requests wait for it as long as they may take. */
+  /** While its turn for memory is expected, requests wait for it without the time limit for loading. */
   expectTurn(isComing: boolean): void {
     if (isComing) this.#turnAt = Number.POSITIVE_INFINITY
     else if (this.#turnAt === Number.POSITIVE_INFINITY) this.#turnAt = performance.now()
@@ -319,7 +331,7 @@ export class PooledEngine implements Engine {
     }
   }
 
-  /** Gives the engine a work. The work's events may never be read, so the signal releases the engine too. */
+  /** Submits a work to the engine. The work's events may never be read, so the signal releases the engine too. */
   async #begin<Begun>(
     { hold, priority, trace }: Asker & Pick<Work, 'trace'>,
     signal: AbortSignal,
@@ -341,7 +353,7 @@ export class PooledEngine implements Engine {
     }
     signal.addEventListener('abort', abandon)
     try {
-      // It may have fired just as the turn came.
+      // It may have been aborted just as the turn came.
       signal.throwIfAborted()
       return await begin(engine, run)
     } catch (error) {
@@ -392,7 +404,7 @@ export class PooledEngine implements Engine {
       await this.#load()
     } catch {
       this.#closing.signal.throwIfAborted()
-      // Its files may be gone, and it will not be there again.
+      // Its files may be gone, and it will not be available again.
       if (this.#isRemoved) throw removed(this.model.name)
       throw cannotLoad(this.#retryAt - performance.now())
     }
@@ -427,7 +439,7 @@ export class PooledEngine implements Engine {
     }
   }
 
-  /** Further calls for the same user change nothing. */
+  /** Idempotent for each user. */
   #leave(user: object): void {
     if (this.#users.delete(user)) {
       this.#usedAt = performance.now()
@@ -448,8 +460,8 @@ export class PooledEngine implements Engine {
   }
 
   /**
-   * Passes a work's events through, and reports its end.
-   * @param note says how the work has ended, once it knows; null for an event that does not decide that.
+   * Passes a work's events through and reports its end.
+   * @param note returns how the work has ended; null for an event that does not end it.
    */
   async *#watch<Event>(
     events: AsyncIterable<Event>,

@@ -1,10 +1,10 @@
 const BUCKET_MS = 500
 const BUCKETS = 10
 
-/** How much was counted per second, over the last few seconds. */
+/** Counts events, and gives their rate over the last few seconds. */
 export class RateWindow {
   readonly #counts = new Float64Array(BUCKETS)
-  /** Number of the latest bucket that was used, since the clock began. */
+  /** Number of the latest used bucket, from the start of the clock. */
   #latest = 0
 
   /** @param now by `performance.now()`. */
@@ -17,11 +17,11 @@ export class RateWindow {
   perSecond(now: number): number {
     this.#forget(now)
     const total = this.#counts.reduce((sum, count) => sum + count, 0)
-    // The latest bucket is not over yet.
+    // The latest bucket is incomplete.
     return total / (((BUCKETS - 1) * BUCKET_MS + (now % BUCKET_MS)) / 1000)
   }
 
-  /** Empties the buckets that are over, or that were never used. */
+  /** Clears expired and unused buckets. */
   #forget(now: number): void {
     const bucket = Math.floor(now / BUCKET_MS)
     const over = Math.min(BUCKETS, bucket - this.#latest)

@@ -13,9 +13,9 @@ export interface CompletionPlace {
   readonly branch: number
   readonly index: number
   readonly maxTokens: number
-  /** Finds out whether it goes round in circles; null where it may. */
+  /** Detects repetition; null if repetition is allowed. */
   readonly repetition?: Repetition | null
-  /** How many of the likeliest tokens are told beside each; null, or left out, without log-probabilities. */
+  /** Number of likeliest tokens to report beside each token; null or absent for no log-probabilities. */
   readonly topLogProbs?: number | null
 }
 
@@ -28,7 +28,7 @@ export class Completion {
   readonly tokens: number[] = []
   /** Whether its `finish` was sent. */
   isFinished = false
-  /** Whether it is in its thought. */
+  /** Whether the model is thinking. */
   #thinks = false
   readonly #repetition: Repetition | null
   readonly #topLogProbs: number | null
@@ -37,9 +37,9 @@ export class Completion {
   readonly #text: ReplyText
   #interrupted = false
   #ending: TokenLogProb | null = null
-  /** Whether its thought has come to repeat itself. */
+  /** Whether its thought has begun to repeat itself. */
   #isCircling = false
-  /** Compares the text with what its constraint allows; null where the server does that by itself. */
+  /** Checks the text against its constraint; null if the server enforces it. */
   #matcher: Matcher | null = null
 
   constructor(
@@ -57,31 +57,34 @@ export class Completion {
     this.#text = new ReplyText({ branch, completion: index }, topLogProbs !== null)
   }
 
-  /** Whether what else the server sends of it is not wanted. */
+  /** Whether further output from the server is ignored. */
   get isSatisfied(): boolean {
     return this.isFinished || this.#isCircling
   }
 
-  /** Tokens that it may still get. */
+  /** Number of tokens that it may still get. */
   get left(): number {
     return this.maxTokens - this.tokens.length
   }
 
-  /** From now on its text ends where it would leave what this grammar allows: it is the beginning of an allowed one then. */
+  /**
+   * From now on, its text ends before the first token that the grammar does not allow: it is then a prefix of an
+   * allowed text.
+   */
   follow(grammar: NodeData): void {
     this.#matcher = new Automaton(grammar, BYTES).createMatcher()
   }
 
-  /** What comes next is its thought, until that is ended. */
+  /** Its thought follows, until `endThought`. */
   think(): void {
     this.#thinks = true
   }
 
-  /** @param ratings of each token; those without one were forced. */
+  /** @param ratings of the tokens; those without one were forced. */
   add(tokens: readonly number[], ratings: readonly TokenRating[] = []): void {
     if (this.isSatisfied) return
     const allowed = this.#matcher === null ? tokens : tokens.slice(0, this.#allowed(tokens))
-    // Several tokens may come at once, and what follows one that closes a circle is not wanted.
+    // Several tokens may arrive at once; those after the one that completes a repetition are dropped.
     const circle = allowed.findIndex((token) => this.#repetition?.push(token))
     const wanted = circle === -1 ? allowed : allowed.slice(0, circle + 1)
     for (const token of wanted) this.tokens.push(token)
@@ -93,7 +96,7 @@ export class Completion {
     else if (circle !== -1 || allowed.length < tokens.length) this.finish('length')
   }
 
-  /** The token that ends it follows. */
+  /** Records the log-probabilities of the token that ends it. */
   endWith({ token, ...rating }: RatedToken): void {
     if (this.#topLogProbs !== null) this.#ending = this.#rated(token, rating, this.#topLogProbs)
   }
@@ -104,16 +107,16 @@ export class Completion {
     return { ...ranked(token, logProb), top: top.slice(0, most).map((other) => ranked(other.token, other.logProb)) }
   }
 
-  /** How many of these tokens the constraint allows. */
+  /** The number of leading tokens that the constraint allows. */
   #allowed(tokens: readonly number[]): number {
     const stop = tokens.findIndex((token) => this.#printer.bytes(token).some((byte) => !this.#matcher!.accept(byte)))
     return stop === -1 ? tokens.length : stop
   }
 
   /**
-   * Adds what the end of a thought lacks of the text that follows every thought.
-   * @param budget tokens that the thought could have.
-   * @param tokensOf gives the tokens of a trusted text.
+   * Adds the missing part of the text that follows every thought.
+   * @param budget token budget of the thought.
+   * @param tokensOf returns the tokens of a trusted text.
    */
   async endThought(
     { end, closing }: Thought,
@@ -128,12 +131,12 @@ export class Completion {
     const at = written.indexOf(mark)
     if (at === -1) {
       this.#interrupted = this.tokens.length >= budget
-      // Half of a character would spoil what follows it.
+      // Half a character would corrupt the text after it.
       this.#text.cut()
       this.add((await tokensOf(closing)).slice(0, this.left))
       return
     }
-    // The token that ends the mark may hold some of what follows it.
+    // The token that ends the mark may also contain text after it.
     const after = written.slice(at + mark.length)
     const separator = latin1(closing.slice(closing.indexOf(end) + end.length))
     if (!separator.startsWith(after) || separator === after) return
@@ -145,7 +148,7 @@ export class Completion {
     if (this.isFinished) return
     this.#send(this.#text.end())
     this.isFinished = true
-    // A text that should have gone on is the beginning of an allowed one.
+    // A text that was cut off is a prefix of an allowed one.
     const isWhole = this.#matcher === null || this.#matcher.accept(END)
     const reason = isWhole ? given : 'length'
     this.#emit({

@@ -1,4 +1,4 @@
-/** Writes the constraints of clients as grammars, in a thread that can be ended. */
+/** Writes clients' constraints as grammars, on a thread that can be terminated. */
 import { Automaton } from '../constraints/automaton.ts'
 import { answerConstraints } from '../constraints/constraint-answers.ts'
 import { grammarOf } from '../constraints/constraint-grammar.ts'
@@ -10,21 +10,21 @@ import { UnsupportedConstraint } from '../constraints/unsupported-constraint.ts'
 import type { Constraint } from '../contract/constraint.ts'
 
 /**
- * XGrammar follows every way in which a text can be read: with `(a{1,9}[a-z ]{0,90}){0,60}` a server would take seconds for a
- * token, and hold up all others. Counts of such a grammar are compared here.
+ * XGrammar follows every reading of a text: with `(a{1,9}[a-z ]{0,90}){0,60}`, a server would take seconds per token
+ * and delay all other requests. For such a grammar, counts are checked here instead.
  */
 const MOST_READINGS = 64
 const SEARCHED_BYTES = 48
-/** In characters. XGrammar takes much memory for each part: 5,000 labels cost 760 MB. */
+/** In characters. XGrammar takes much memory for each part: 5,000 labels take 760 MB. */
 const LONGEST_GRAMMAR = 64_000
-/** llama.cpp refuses repetitions within each other that come to 2,000 rules; a group counts as more than one. */
+/** llama.cpp rejects nested repetitions that expand to 2,000 rules; a group counts as more than one. */
 const MOST_REPETITIONS = 1000
 
 export interface WrittenGrammar {
   readonly ebnf: string
-  /** The same for llama.cpp, whose GBNF is a part of that notation; with fewer counts where it would not take them. */
+  /** The same for llama.cpp, whose GBNF is a subset of that notation; with fewer counts if it would not accept them. */
   readonly gbnf: string
-  /** False where the EBNF lets more through than the constraint: a text must be compared with the graph then. */
+  /** False if the EBNF allows more than the constraint: the text must then be checked against the graph. */
   readonly exact: boolean
   readonly graph: NodeData
 }

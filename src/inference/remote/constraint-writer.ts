@@ -10,15 +10,15 @@ import type { WrittenGrammar } from './constraint-worker.ts'
 
 const KEPT_CONSTRAINTS = 256
 
-/** Writes constraints as grammars for another engine, in threads of their own. Those used last are kept. */
+/** Writes constraints as grammars for other engines, on separate threads. Caches the most recently used. */
 export class ConstraintWriter {
   readonly #threads = new ConstraintThreads<WrittenGrammar>(new URL('./constraint-worker.ts', import.meta.url))
   readonly #kept = new LRUCache<string, Promise<WrittenGrammar>>({ max: KEPT_CONSTRAINTS })
 
   /**
-   * @param organisation whose turn it is.
+   * @param organisation for fair turns.
    * @returns the grammar, in the EBNF of XGrammar.
-   * @throws ApiError 400 that names the input at fault when the constraint is not supported.
+   * @throws ApiError 400 that names the input at fault if the constraint is not supported.
    */
   async write(constraint: Constraint, organisation: string): Promise<WrittenGrammar> {
     const key = JSON.stringify({ ...constraint, param: undefined })
@@ -43,7 +43,7 @@ function tooMany(seconds: number): ApiError {
   return modelOverloaded(`Too many constraints are being compiled. ${tryAgainIn(seconds)}`, seconds)
 }
 
-/** @param path of what is not supported within the constraint. */
+/** @param path of the unsupported part within the constraint. */
 export function notSupported(constraint: Constraint, problem: string, path?: Path): ApiError {
   const { message, param, code } = refusal(constraint, problem, path)
   return invalidRequest(message, param, { code })

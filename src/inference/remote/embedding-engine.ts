@@ -13,9 +13,9 @@ import { describeTextModel } from './text-model.ts'
 import { ServerFailure } from './wire/wire.ts'
 import { noServer, overloaded, RETRIED, unavailable } from './work-run.ts'
 
-/** Inputs of one request to a server. More would hold up this process when their vectors are read. */
+/** Maximum inputs per request to a server. More would block this process while their vectors are read. */
 const INPUTS_AT_ONCE = 32
-/** Inputs with images at a time, each of which has a request of its own. */
+/** Maximum concurrent requests for inputs with images, each of which has its own. */
 const TURNS_AT_ONCE = 4
 
 /**
@@ -36,7 +36,7 @@ export async function startEmbeddingEngine(card: OpenAiModelCard, options: Remot
   return watched(card, servers, new EmbeddingEngine(info, wire, servers, mostWaiting(card, options)))
 }
 
-/** A model on servers that makes embeddings or scores. */
+/** A model on remote servers that makes embeddings or scores. */
 class EmbeddingEngine implements Engine {
   readonly info: ModelInfo
   readonly #wire: EmbeddingWire
@@ -70,7 +70,7 @@ class EmbeddingEngine implements Engine {
       () => left.abort(new Error('The reader of the vectors has left.')),
       () => null,
     )
-    // The servers count the tokens of many inputs together.
+    // The servers report the tokens of many inputs together.
     const usage: LiveUsage = { promptTokens: 0, imageTokens: 0, audioTokens: 0, cachedTokens: 0 }
     const ending = AbortSignal.any([signal, left.signal, this.#closing.signal])
     const fail = () => vectors.fail(signal.reason)
@@ -133,7 +133,9 @@ class EmbeddingEngine implements Engine {
     }
   }
 
-  /** Asks for some inputs; and for one after the other where a server does not take them, to name the one at fault. */
+  /**
+   * Requests the vectors of some inputs. If a server rejects them, requests them one by one to name the one at fault.
+   */
   async #embed(
     work: EmbedWork,
     inputs: readonly EmbedInput[],
@@ -189,7 +191,7 @@ class EmbeddingEngine implements Engine {
   }
 }
 
-/** The next inputs that are asked for together: all of them turns, or none. */
+/** The next inputs that share a request: either all are turns, or none is. */
 function groupAt(inputs: readonly EmbedInput[], from: number): readonly EmbedInput[] {
   const areTurns = isTurn(inputs[from]!)
   const next = inputs.slice(from, from + (areTurns ? TURNS_AT_ONCE : INPUTS_AT_ONCE))

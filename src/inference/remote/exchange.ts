@@ -6,9 +6,9 @@ import type { Branch, ReadWork } from '../contract/work.ts'
 import type { WrittenGrammar } from './constraint-worker.ts'
 import type { Call, PieceEvent, UsageEvent, Wire, WireEvent } from './wire/wire.ts'
 
-/** A prompt as a wire takes it, or a part of one. */
+/** A prompt in the form that a wire takes, or a part of one. */
 export interface ReadPrompt {
-  /** All its tokens, with those of the pictures; and these alone. */
+  /** All its tokens, including those of pictures, and those of pictures alone. */
   readonly promptTokens: number
   readonly imageTokens: number
 }
@@ -16,97 +16,94 @@ export interface ReadPrompt {
 /** A branch that fits the model. */
 export interface AdmittedBranch<Prompt extends ReadPrompt> extends Omit<Branch, 'maxTokens'> {
   readonly index: number
-  /** All of it, with the prefix. */
+  /** The whole prompt, including the prefix. */
   readonly prompt: Prompt
   readonly maxTokens: number
   /** Null for free text. */
   readonly grammar: WrittenGrammar | null
 }
 
-/** Usage that changes with what the server says of it. */
+/** Usage that is updated with the server's reports. */
 export type LiveUsage = { -readonly [Key in keyof PromptUsage]: PromptUsage[Key] }
 
 /** A completion that is being computed. */
 export interface RunningCompletion {
-  /** Whether what else the server sends of it is not wanted. */
+  /** Whether further output from the server is ignored. */
   readonly isSatisfied: boolean
   finish(reason: 'stop' | 'length'): void
 }
 
 /** One request to a server. */
 export interface Asked<Completion extends RunningCompletion> {
-  /** In the order in which the server numbers them. */
+  /** In the order of the server's indices. */
   readonly completions: readonly Completion[]
-  /** Whether the server's end of a completion is its end; false for a part of one. */
+  /** Whether the end that the server reports is the end of the completion; false for a leg of one. */
   readonly isLast: boolean
-  /** Whether the trace leaves it out, because there are too many of its kind. */
+  /** Whether the trace omits it, because there are too many of its kind. */
   readonly isMinor?: boolean
   send(url: string, call: Call): AsyncIterable<WireEvent>
   add(completion: Completion, piece: PieceEvent): void
-  /** Receives what the server says of the tokens, before the last completion is finished. */
+  /** Receives the server's token counts, before the last completion is finished. */
   note(said: UsageEvent): void
 }
 
-/** What a branch needs in order to run. */
+/** The environment of a running branch. */
 export interface BranchRun {
   readonly organisation: string
   readonly cacheSalt: string
   /** Whether its completions are read only at their end. */
   readonly whole: boolean
   readonly usage: LiveUsage
-  /** Completions that one server computes at a time. */
+  /** Maximum completions that one server computes at a time. */
   readonly capacity: number
-  /** Asks a server; and another one, once, when nothing comes of that. */
+  /** Sends a request to a server; if it fails without output, retries once on another server. */
   ask<Completion extends RunningCompletion>(asked: Asked<Completion>): Promise<void>
 }
 
-/** What a branch needs in order to run its completions. */
+/** The environment of a branch with completions. */
 export interface CompletionRun extends BranchRun {
   emit(event: EngineEvent): void
-  /** Receives what a server calls what its numbers depend on. */
+  /** Receives the server's fingerprint. */
   identified(fingerprint: string): void
 }
 
-/** How servers are asked how likely replies are. */
+/** Requests the probabilities of replies from servers. */
 export interface ReplyRater<Prompt extends ReadPrompt> {
   /**
-   * The tokens of the replies to each question, at least one of each.
-   * @returns null when it takes too long.
+   * The tokens of the replies to each question, at least one per reply.
+   * @returns null if it takes too long.
    * @throws ApiError 400 for a reply without tokens.
    */
   tokensOf(work: ReadWork): Promise<readonly (readonly Int32Array[])[] | null>
-  /** The log-probabilities of a tree's replies, each with the end of the turn behind it, by their numbers. */
+  /** The log-probabilities of a tree's replies, each including the end of the turn, by reply index. */
   rate(tree: ReplyTree, question: AdmittedBranch<Prompt>, run: BranchRun): Promise<readonly number[]>
 }
 
-/** How prompts are put to the servers of a model, and how what they answer is read: as tokens, or as text. */
+/** How prompts are sent to a model's servers and their output is read: as tokens or as text. */
 export interface Exchange<Prompt extends ReadPrompt> {
   readonly wire: Omit<Wire, 'complete'>
   /**
    * @param params name the inputs in errors.
-   * @returns null when it takes too long.
-   * @throws ApiError 400 for media that the model does not take.
+   * @returns null if it takes too long.
+   * @throws ApiError 400 for media that the model does not accept.
    */
   read(
     prompts: readonly (readonly PromptPart[])[],
     params: readonly string[],
     organisation: string,
   ): Promise<readonly Prompt[] | null>
-  /**
-   * One prompt after the other, and the tokens that a client could have counted in it: those that joining adds are not
-   * among them.
-   */
+  /** Concatenates two prompts, and counts the tokens as a client could have: without those that joining adds. */
   join(first: Prompt, second: Prompt): { readonly prompt: Prompt; readonly countedTokens: number }
-  /** What a prompt begins with: work with the same beginning goes to the same server. */
+  /** The beginning of a prompt, as a key: work with the same beginning goes to the same server. */
   beginningOf(prompt: Prompt, organisation: string): string
   /**
-   * The constraint that completions are held to; null for free text.
-   * @throws ApiError 400 for one that the servers cannot be asked for.
+   * The constraint to enforce on completions; null for free text.
+   * @throws ApiError 400 if the servers cannot enforce it.
    */
   enforced(constraint: Constraint): Constraint | null
   run(branch: AdmittedBranch<Prompt>, run: CompletionRun): Promise<void>
-  /** Absent where servers do not say how likely given tokens are. */
+  /** Absent if the servers do not report the probabilities of given tokens. */
   readonly rater?: ReplyRater<Prompt>
-  /** Ends what it has started besides the wire. */
+  /** Closes its resources other than the wire. */
   close?(): Promise<void>
 }

@@ -12,36 +12,39 @@ import type { Picture } from './wire/wire.ts'
 
 /** A tokenised prompt, or a part of one. */
 export interface RemotePrompt extends ReadPrompt {
-  /** With the placeholder of each picture. */
+  /** Including the placeholder of each picture. */
   readonly tokens: readonly number[]
   readonly pictures: readonly Picture[]
 }
 
-/** A prompt that is not tokenised yet: texts that are read as one, and the pictures between them. */
+/** A prompt before tokenisation: texts that are tokenised as one, and the pictures between them. */
 export interface PromptLayout {
   readonly texts: readonly (readonly PromptText[])[]
   readonly images: readonly RgbImage[]
 }
 
 export interface PictureRule {
-  /** In place of a picture: what the server replaces, and the tokens around it. Without tokens, it inserts pictures itself. */
+  /**
+   * The tokens in place of a picture: the part that the server replaces, and the tokens around it. Empty if the server
+   * inserts pictures itself.
+   */
   readonly placeholder: readonly number[]
-  /** How many tokens of the placeholder the server replaces. */
+  /** Number of placeholder tokens that the server replaces. */
   readonly replaced: number
-  /** The tokens that it puts there. */
+  /** The number of tokens that replace them. */
   countTokens(image: RgbImage): ImageTokens
-  /** Where the placeholder is a text: keeps it out of what others write. */
+  /** If the placeholder is text: removes it from untrusted text. */
   readonly guard: TextGuard | null
-  /** Line breaks that the server joins, once pictures are in the prompt; null where it joins none. */
+  /** Line breaks that the server merges after it has inserted pictures; null if it merges none. */
   readonly lines: LineBreaks | null
-  /** For servers that read a prompt with pictures again; null for those that take its tokens as they are. */
+  /** For servers that tokenise a prompt with pictures again; null for those that use its tokens as they are. */
   readonly breaker: MarkBreaker | null
 }
 
 /**
- * Separates a prompt into texts and pictures.
+ * Splits a prompt into texts and pictures.
  * @param param name of the input, for errors.
- * @throws ApiError 400 for media that the model does not take.
+ * @throws ApiError 400 for media that the model does not accept.
  */
 export function layOut(parts: readonly PromptPart[], takesPictures: boolean, param: string): PromptLayout {
   const texts: PromptText[][] = [[]]
@@ -77,7 +80,7 @@ export function assemble(
   return harmless(all, pictures, rule)
 }
 
-/** One prompt after the other. */
+/** Concatenates two prompts. */
 export function joined(first: RemotePrompt, second: RemotePrompt, rule: PictureRule | null): RemotePrompt {
   const pictures = [...first.pictures, ...second.pictures]
   return harmless(
@@ -88,15 +91,15 @@ export function joined(first: RemotePrompt, second: RemotePrompt, rule: PictureR
   )
 }
 
-/** A prompt and what has been written behind it. */
+/** A prompt and the text generated after it. */
 export function continued(prompt: RemotePrompt, written: readonly number[], rule: PictureRule | null): RemotePrompt {
   const tokens = [...prompt.tokens, ...(rule?.guard?.(written) ?? written)]
   return harmless(tokens, prompt.pictures, rule, prompt.tokens.length)
 }
 
 /**
- * A prompt that means the same to a server that reads its text again.
- * @param from how many of its tokens are known to be harmless among themselves.
+ * A prompt that is equivalent on a server that tokenises its text again.
+ * @param from number of leading tokens that are known to be harmless together.
  */
 function harmless(
   given: readonly number[],
@@ -117,7 +120,9 @@ function harmless(
   return { tokens, pictures, promptTokens, imageTokens }
 }
 
-/** The same pixels of another organisation have another key: a cache hit would tell that somebody has them. */
+/**
+ * The same pixels have different keys in different organisations: a cache hit would reveal that another one has them.
+ */
 export function pictureKey({ width, height, data }: RgbImage, salt: string): string {
   return createHash('sha256').update(`${salt} ${width}x${height} `).update(data).digest('hex')
 }

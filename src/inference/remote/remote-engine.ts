@@ -21,44 +21,44 @@ export interface RemoteEngineParts<Prompt extends ReadPrompt> extends WorkRunPar
   readonly exchange: Exchange<Prompt>
   readonly info: ModelInfo
   readonly constraints: ConstraintWriter
-  /** Requests that may wait for their first completion to start. */
+  /** Maximum requests that wait for their first completion to start. */
   readonly maxWaiting: number
 }
 
 interface AdmittedPrompts<Prompt extends ReadPrompt> {
   readonly branches: readonly AdmittedBranch<Prompt>[]
-  /** Prompt tokens that all branches begin with, and that a server has when it has computed one of them. */
+  /** Prompt tokens that all branches share, which a server has cached once it has computed one branch. */
   readonly sharedTokens: number
 }
 
-/** What a request has the servers do. */
+/** What the servers do for a request. */
 interface Task<Prompt extends ReadPrompt, Event> {
-  /** How many the servers get of it. */
+  /** Number of requests to the servers. */
   readonly requests: number
   /** Whether completions are read only at their end. */
   readonly whole: boolean
   admit(): Promise<AdmittedPrompts<Prompt>>
   join(last: Event, next: Event): Event | null
-  /** The error for servers that refuse to give log-probabilities. */
+  /** The error if the servers refuse to return log-probabilities. */
   unrated(): ApiError
   perform(branch: AdmittedBranch<Prompt>, run: BranchRun, emit: (event: Event) => void): Promise<void>
-  /** The event that tells that one branch of several failed. */
+  /** The event for the failure of one of several branches. */
   failed(branch: AdmittedBranch<Prompt>, error: Error): Event
   /** Completion tokens so far. */
   decoded(): number
 }
 
-/** The parameter that asks for log-probabilities. */
+/** The parameter that requests log-probabilities. */
 const LOG_PROBS_PARAM = 'logprobs'
 const NO_LIMITS = { nodes: Number.POSITIVE_INFINITY, leaves: Number.POSITIVE_INFINITY }
-/** The input that errors name when the caller gives none. */
+/** Default of the input that errors name. */
 const DEFAULT_PARAM = 'messages'
 const METRICS_MS = 2_000
 /** The load of a server that reports none. */
 const NO_LOAD: ServerLoad = { running: 0, waiting: 0, kvUsage: 0, kvTokens: 0, preemptions: 0 }
 
 /**
- * A model that servers of another engine run. Prompts, constraints, thoughts and places are decided here; the servers
+ * A model that another engine's servers run. Prompts, constraints, thoughts and places are handled here; the servers
  * compute tokens.
  */
 export class RemoteEngine<Prompt extends ReadPrompt> implements Engine {
@@ -68,7 +68,7 @@ export class RemoteEngine<Prompt extends ReadPrompt> implements Engine {
   #waiting = 0
   readonly #counters = { prefilled: 0, reused: 0, hits: 0, misses: 0, decoded: 0 }
 
-  /** Absent where the servers do not say how likely given tokens are. */
+  /** Absent if the servers do not report the probabilities of given tokens. */
   readonly read?: (work: ReadWork, signal: AbortSignal) => Promise<Reading>
 
   constructor(parts: RemoteEngineParts<Prompt>) {
@@ -141,7 +141,7 @@ export class RemoteEngine<Prompt extends ReadPrompt> implements Engine {
     return { prompts: usage, answers: events }
   }
 
-  /** Admits work and has it run. */
+  /** Admits work and runs it. */
   async #start<Event>(
     work: Pick<Work, 'organisation' | 'priority' | 'isTransient' | 'onBegun' | 'trace'>,
     signal: AbortSignal,
@@ -171,7 +171,7 @@ export class RemoteEngine<Prompt extends ReadPrompt> implements Engine {
       const run = new WorkRun(this.#parts, {
         organisation,
         cacheSalt: saltOf(organisation),
-        // Requests about the same picture, or with the same beginning, go to the server that has computed it.
+        // Requests with the same picture, or with the same beginning, go to the server that has it cached.
         key: `${organisation} ${this.#parts.exchange.beginningOf(branches[0]!.prompt, organisation)}`,
         branches,
         usage,
@@ -215,7 +215,7 @@ export class RemoteEngine<Prompt extends ReadPrompt> implements Engine {
     return prompt === undefined ? Number.POSITIVE_INFINITY : prompt.promptTokens
   }
 
-  /** No server is asked. */
+  /** No server is involved. */
   async measure(work: Work, signal: AbortSignal): Promise<Measurement> {
     signal.throwIfAborted()
     const { branches, sharedTokens } = await this.#admit(work, signal)
@@ -261,7 +261,7 @@ export class RemoteEngine<Prompt extends ReadPrompt> implements Engine {
     if (this.#parts.servers.up.length === 0) throw noServer()
   }
 
-  /** @throws ApiError 400 for a branch that does not fit, or that asks for what the model cannot do. */
+  /** @throws ApiError 400 for a branch that does not fit, or that needs something that the model does not support. */
   async #admit({ organisation, prefix, branches }: Work, signal: AbortSignal): Promise<AdmittedPrompts<Prompt>> {
     const { exchange, constraints, info } = this.#parts
     const params = branches.map(({ param }) => param ?? DEFAULT_PARAM)
@@ -280,7 +280,7 @@ export class RemoteEngine<Prompt extends ReadPrompt> implements Engine {
         const { prompt, countedTokens } = exchange.join(shared!, suffixes[index]!)
         if (prompt.promptTokens === 0) throw invalidRequest('The prompt is empty.', params[index]!)
         if (!info.estimatesTokens) {
-          // What joining adds is nothing that a client could have counted: it costs tokens of the completion.
+          // A client could not have counted the tokens that joining adds: they reduce those left for the completion.
           checkLength(countedTokens, branch.maxTokens, info, params[index]!)
           checkLength(prompt.promptTokens, null, info, params[index]!)
         }
@@ -294,14 +294,14 @@ export class RemoteEngine<Prompt extends ReadPrompt> implements Engine {
         return { ...branch, index, prompt, maxTokens, grammar }
       }),
     )
-    // A branch that adds nothing to the prefix computes the last token of it.
+    // A branch without a suffix computes the last token of the prefix.
     const borrowed = suffixes.some(({ promptTokens }) => promptTokens === 0) ? 1 : 0
-    // What servers that count by themselves have cached is not known before they say it.
+    // Servers that count themselves report cached tokens only later.
     const sharedTokens = info.estimatesTokens ? 0 : Math.max(0, shared!.promptTokens - borrowed)
     return { branches: admitted, sharedTokens }
   }
 
-  /** Whether the texts are longer than any that fit. */
+  /** Whether the texts are longer than any that can fit. */
   #isTooLong(parts: readonly PromptPart[]): boolean {
     const bytes = parts.reduce((sum, part) => sum + (part.type === 'text' ? Buffer.byteLength(part.text) : 0), 0)
     return bytes > this.info.contextTokens * this.info.longestTokenBytes
@@ -340,7 +340,7 @@ function checkLength(
   if (problem !== null) throw invalidRequest(problem, param, { code: 'context_length_exceeded' })
 }
 
-/** For a prompt that was not read to its end. */
+/** The error for a prompt that was not read to its end. */
 function endless({ contextTokens }: ModelInfo, param = DEFAULT_PARAM): ApiError {
   return invalidRequest(promptProblem(Number.POSITIVE_INFINITY, contextTokens), param, {
     code: 'context_length_exceeded',

@@ -18,7 +18,7 @@ export interface RemoteModel {
   readonly folder: string
 }
 
-/** The server's processor would give images of another kind other sizes, and places would be off. */
+/** Checks that the server's processor resizes images as the card says: otherwise coordinates would be wrong. */
 function checkGeometry(
   image: NonNullable<RemoteModelCard['image']>,
   limits: FamilyImageLimits,
@@ -36,7 +36,7 @@ function checkGeometry(
   if (limits.fills && image.maxTokens !== maxTokens) reject('image.maxTokens', `must be ${maxTokens}, ${about}`)
 }
 
-/** Frames are sent as images, in sizes of their own. */
+/** Frames are sent as images, with their own sizes. */
 function checkFrames(
   video: NonNullable<RemoteModelCard['video']>,
   { square, fills, minTokens = 1, maxTokens = Number.POSITIVE_INFINITY }: FamilyImageLimits,
@@ -48,8 +48,8 @@ function checkFrames(
 }
 
 /**
- * Reads what a card and its Hugging Face folder say of a model that runs elsewhere.
- * @throws CardError for a folder that lacks something, or a card that promises what its servers cannot be asked for.
+ * Reads the description of a remote model from its card and Hugging Face folder.
+ * @throws CardError for an incomplete folder, or a card that promises something that its servers do not support.
  */
 export async function describeRemoteModel(card: RemoteModelCard): Promise<RemoteModel> {
   const headers = headersFor(card.engine.type, await readFolder(card.engine.tokenizer, card))
@@ -70,7 +70,7 @@ export async function describeRemoteModel(card: RemoteModelCard): Promise<Remote
     const limits = card[field]
     if (limits === undefined) continue
     const pixels = limits.pixelsPerToken ** 2
-    // It would resize images of other sizes, and places would be off.
+    // It would resize images of other sizes, and coordinates would be wrong.
     const about = `of preprocessor_config.json, which the servers use as well`
     if (limits.minTokens * pixels < least)
       reject(`${field}.minTokens`, `must be at least ${Math.ceil(least / pixels)}, by the smallest size ${about}`)
@@ -85,7 +85,7 @@ export async function describeRemoteModel(card: RemoteModelCard): Promise<Remote
   }
   const template = await chooseTemplate(card.engine.chatTemplate, language, card)
   const info: ModelInfo = {
-    // The servers may extend what the model was trained with; they are asked for theirs.
+    // Servers may extend the context that the model was trained with, so each is asked for its own.
     contextTokens: card.engine.contextTokens,
     longestTokenBytes: Number.POSITIVE_INFINITY,
     chatTemplate: template.source,

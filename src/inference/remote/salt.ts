@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto'
 
-/** Caches are never shared between organisations. */
+/** Separates the caches of organisations on the servers. */
 export function saltOf(organisation: string): string {
   return createHash('sha256').update(`lookout ${organisation}`).digest('hex')
 }

@@ -1,6 +1,9 @@
 import type { Sampling } from '../contract/work.ts'
 
-/** The sampling of one of several completions of a request: with a seed each has its own, or they would all be the same. */
+/**
+ * The sampling of one of a request's completions. With a seed, each completion gets its own; otherwise all would be
+ * equal.
+ */
 export function seededFor(completion: number, sampling: Sampling): Sampling {
   const { seed } = sampling
   return seed === undefined ? sampling : { ...sampling, seed: (seed + completion) >>> 0 }

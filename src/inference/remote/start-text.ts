@@ -6,8 +6,8 @@ import { TextExchange, type TextPrompt } from './text-exchange.ts'
 import { describeTextModel } from './text-model.ts'
 
 /**
- * Connects to the OpenAI-compatible servers of a card. Servers that do not answer yet are waited for while the engine is
- * used; one that does not have the model is an error.
+ * Connects to the OpenAI-compatible servers of a card. Servers that do not respond yet become usable later; one that
+ * does not have the model is an error.
  * @throws CardError
  */
 export async function startTextEngine(

@@ -21,26 +21,26 @@ import type { TokenWire, Wire } from './wire/wire.ts'
 import { noServer } from './work-run.ts'
 
 export interface RemoteEngineOptions {
-  /** Requests that may wait for their first completion to start. The card's number takes precedence. */
+  /** Maximum requests that wait for their first completion to start. The card's number takes precedence. */
   readonly maxWaiting?: number | undefined
-  /** How the servers' health is checked. */
+  /** Interval and timeout of health checks. */
   readonly health?: HealthTimes | undefined
-  /** How long a completion may be silent once it has begun, in ms. */
+  /** Maximum silence of a completion after it has begun, in ms. */
   readonly silenceMs?: number | undefined
   /** Receives log lines. They contain no text from users. */
   readonly logger?: { info(message: string): void; warn(message: string): void } | undefined
-  /** Called whenever a server can no longer be used. */
+  /** Called whenever a server becomes unusable. */
   readonly onRestart?: (() => void) | undefined
 }
 
 const DEFAULT_MAX_WAITING = 128
 const SILENT = { info() {}, warn() {} }
-/** Shows a tokenizer's pre-tokenisation, its merges and its bytes. */
+/** Reveals differences in a tokenizer's pre-tokenisation, merges and bytes. */
 const SAMPLE = "Which of the 12 robots' arms isn't moving?\n\t// naïve \u{1F916} 测试"
 
 /**
- * Connects to the servers of a card. Servers that do not answer yet are waited for while the engine is used; one that
- * answers as another model is an error.
+ * Connects to the servers of a card. Servers that do not respond yet become usable later; one with another model is an
+ * error.
  * @throws CardError
  */
 export async function startRemoteEngine(
@@ -106,7 +106,7 @@ async function connect(
   return openEngine({ card, info: { ...info, longestTokenBytes: printer.longestBytes }, exchange }, options)
 }
 
-/** @throws Error for a tokenizer that does not answer in time. */
+/** @throws Error for a tokenizer that does not respond in time. */
 async function pictureRuleOf(
   { limits, placeholder, tokens: rule }: ImageProcessing,
   image: NonNullable<RemoteModelCard['image']>,
@@ -127,7 +127,10 @@ async function pictureRuleOf(
   }
 }
 
-/** The key that the card's servers want; null for none. @throws CardError when its environment variable is not set. */
+/**
+ * The API key for the card's servers; null for none.
+ * @throws CardError if its environment variable is not set.
+ */
 export function apiKeyOf({ file, engine: { apiKeyEnv } }: RemoteModelCard | OpenAiModelCard): string | null {
   if (apiKeyEnv === undefined) return null
   const key = process.env[apiKeyEnv]
@@ -141,7 +144,10 @@ export interface OpenedModel<Prompt extends ReadPrompt> {
   readonly exchange: Exchange<Prompt>
 }
 
-/** Looks at the servers of a card and keeps looking. @throws CardError for a server that is not what the card says. */
+/**
+ * Checks the servers of a card, now and at intervals.
+ * @throws CardError for a server that does not match the card.
+ */
 export async function openEngine<Prompt extends ReadPrompt>(
   { card, info, exchange }: OpenedModel<Prompt>,
   options: RemoteEngineOptions,
@@ -163,7 +169,7 @@ export function mostWaiting({ engine }: OpenedModel<ReadPrompt>['card'], { maxWa
   return engine.queueLength ?? maxWaiting ?? DEFAULT_MAX_WAITING
 }
 
-/** The servers of a card, which are not watched yet. */
+/** The servers of a card, without health checks. */
 export function serversOf(
   { engine: { urls, maxSequences } }: OpenedModel<ReadPrompt>['card'],
   wire: HealthChecks,
@@ -186,7 +192,10 @@ export function serversOf(
   return servers
 }
 
-/** Looks at the servers of an engine and keeps looking. @throws CardError; the engine is closed then. */
+/**
+ * Starts the health checks of an engine's servers.
+ * @throws CardError after closing the engine.
+ */
 export async function watched<Opened extends Engine>(
   card: OpenedModel<ReadPrompt>['card'],
   { all }: Servers,

@@ -9,9 +9,9 @@ import { JsonForm } from './openai/json-form.ts'
 export interface TextRules {
   /** Present when the completion begins with a thought. */
   readonly thought: Thought | undefined
-  /** What the text must follow behind the thought; null for free text. */
+  /** The constraint on the text after the thought; null for free text. */
   readonly check: NodeData | null
-  /** Whether it is JSON, which may come in any form. */
+  /** Whether the text is JSON, which the server may format in any way. */
   readonly isJson: boolean
 }
 
@@ -21,7 +21,9 @@ interface TextPiece {
   readonly logProbs?: readonly TokenLogProb[]
 }
 
-/** One completion that comes as text, and its events. What comes at once counts as one token until the server has counted. */
+/**
+ * One completion that arrives as text, and its events. Each piece counts as one token until the server reports counts.
+ */
 export class TextCompletion {
   readonly branch: number
   readonly index: number
@@ -33,11 +35,11 @@ export class TextCompletion {
   #thought: Thought | null
   #tokens = 0
   #reasoningTokens: number | null = null
-  /** Tokens since the last text. */
+  /** Tokens since the last text event. */
   #silent = 0
-  /** Log-probabilities of the tokens since then. */
+  /** Log-probabilities of those tokens. */
   #silentLogProbs: TokenLogProb[] = []
-  /** Whether blanks before the reply are left out: `closing` has those that belong there. */
+  /** Whether to drop blanks before the reply: `closing` includes those that belong there. */
   #atStart: boolean
 
   constructor(
@@ -54,7 +56,7 @@ export class TextCompletion {
     this.#form = isJson ? new JsonForm() : null
   }
 
-  /** Adds what came at once, with the log-probabilities of its tokens. A thought that was not asked for is left out. */
+  /** Adds a piece with the log-probabilities of its tokens. An unrequested thought is dropped. */
   add({ thought, text, logProbs = [] }: TextPiece): void {
     if (this.isSatisfied) return
     if (thought === '' && text === '') {
@@ -72,11 +74,11 @@ export class TextCompletion {
     const formed = this.#form?.push(reply) ?? reply
     const allowed = this.#matcher === null ? formed : this.#allowed(formed)
     this.#send(allowed)
-    // A text that leaves what its constraint allows ends there: it is the beginning of an allowed one.
+    // A text that violates its constraint ends there, as a prefix of an allowed text.
     if (allowed.length < formed.length) this.finish('length')
   }
 
-  /** The server has counted its tokens. */
+  /** Records the server's token counts. */
   counted(tokens: number, reasoningTokens: number | null): void {
     this.#tokens = tokens
     this.#reasoningTokens = reasoningTokens
@@ -103,7 +105,7 @@ export class TextCompletion {
     this.#thought = null
   }
 
-  /** The beginning of a text that the constraint allows, in whole characters. */
+  /** The longest prefix that the constraint allows, in whole characters. */
   #allowed(text: string): string {
     let length = 0
     for (const character of text) {

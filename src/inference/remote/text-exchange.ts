@@ -19,23 +19,23 @@ export interface TextPrompt extends ReadPrompt {
 
 export interface TextExchangeParts {
   readonly wire: Wire<ChatQuestion>
-  /** How the servers are asked for a form of the reply. */
+  /** How the form of the reply is requested from the servers. */
   readonly constraints: ConstraintMode
-  /** Whether the model thinks when it is asked to. */
+  /** Whether the model can think. */
   readonly thinks: boolean
-  /** Side in pixels of the square that one token is taken to cover; null for a model that sees no pictures. */
+  /** Side in pixels of the square that one token is assumed to cover; null for a model that takes no pictures. */
   readonly pixelsPerToken: number | null
 }
 
-/** Characters of a prompt that decide which server gets it, where it has no picture. */
+/** Number of leading characters of a prompt without pictures that choose its server. */
 const KEY_CHARACTERS = 1024
-/** Most tokens of a thought, by the effort that is asked for. */
+/** Maximum tokens of a thought for each reasoning effort. */
 const EFFORTS = [
   ['low', 1024],
   ['medium', 2048],
 ] as const
 
-/** The servers apply a template of their own and take messages; completions come as text. */
+/** For servers that take messages and apply their own template; completions arrive as text. */
 export class TextExchange implements Exchange<TextPrompt> {
   readonly wire: Wire<ChatQuestion>
   readonly #parts: TextExchangeParts
@@ -74,7 +74,7 @@ export class TextExchange implements Exchange<TextPrompt> {
     throw notSupported(constraint, 'the servers of this model cannot be held to it')
   }
 
-  /** Servers disagree about several completions of one request, so each is a request. */
+  /** Servers handle several completions of one request differently, so each completion is a request of its own. */
   async run(branch: AdmittedBranch<TextPrompt>, run: CompletionRun): Promise<void> {
     await Promise.all(Array.from({ length: branch.n }, (_, index) => this.#complete(branch, index, run)))
   }
@@ -129,7 +129,7 @@ export class TextExchange implements Exchange<TextPrompt> {
     }
   }
 
-  /** Under the names that most servers know; a model that never thinks is not asked. */
+  /** Uses the names that most servers know; a model that cannot think gets none. */
   #thoughtFields({ thought }: AdmittedBranch<TextPrompt>): object {
     if (!this.#parts.thinks) return {}
     const template = { chat_template_kwargs: { enable_thinking: thought !== undefined } }

@@ -7,13 +7,13 @@ import type { ModelInfo } from '../contract/engine.ts'
 
 export interface TextModel {
   readonly info: ModelInfo
-  /** What the operator should know of, in one line each. */
+  /** Warnings for the operator, one line each. */
   readonly warnings: readonly string[]
 }
 
 /**
- * What a card says of a model on OpenAI-compatible servers.
- * @throws CardError for a card that promises what such servers cannot be asked for.
+ * Reads the description of a model on OpenAI-compatible servers from its card.
+ * @throws CardError for a card that promises something that its servers do not support.
  */
 export function describeTextModel(card: OpenAiModelCard): TextModel {
   const reject = (field: string, problem: string): never => {

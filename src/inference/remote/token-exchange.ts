@@ -26,34 +26,34 @@ export interface TokenExchangeParts {
   readonly wire: TokenWire
   readonly printer: Printer
   readonly tokenizer: TokenizerThreads
-  /** The token that every prompt begins with; null where there is none. */
+  /** The token that every prompt begins with; null for none. */
   readonly beginToken: number | null
   /** Tokens that end a reply. */
   readonly stopTokens: readonly number[]
-  /** When a completion counts as going round in circles; null for never. */
+  /** Limits on repetition; null for none. */
   readonly repetition: RepetitionLimits | null
-  /** Null for a model that sees no pictures. */
+  /** Null for a model that takes no pictures. */
   readonly pictures: PictureRule | null
   warn(message: string): void
 }
 
-/** A part of a completion that one request asks for. */
+/** A part of a completion that one request generates. */
 interface Leg {
   readonly maxTokens: number
   readonly grammar: WrittenGrammar | null
-  /** Ends a thought, after which its completion goes on. Null for the last leg. */
+  /** Ends a thought, after which the completion continues. Null for the last leg. */
   readonly stopText: string | null
 }
 
-/** Tokens of a prompt that decide which server gets it, where it has no picture. */
+/** Number of leading tokens of a prompt without pictures that choose its server. */
 const KEY_TOKENS = 256
 
-/** Prompts are tokenised here, and completions come as tokens. */
+/** Prompts are tokenised here, and completions arrive as tokens. */
 export class TokenExchange implements Exchange<RemotePrompt> {
   readonly wire: TokenWire
   readonly rater: TokenRater
   readonly #parts: TokenExchangeParts
-  /** Those of prompts that are counted first and then computed. */
+  /** Prompts that were counted and may then be computed. */
   readonly #read = new WeakMap<readonly PromptPart[], Promise<RemotePrompt | null>>()
 
   constructor(parts: TokenExchangeParts) {
@@ -89,7 +89,7 @@ export class TokenExchange implements Exchange<RemotePrompt> {
     return all.includes(null) ? null : (all as RemotePrompt[])
   }
 
-  /** @returns null when it takes too long. */
+  /** @returns null if it takes too long. */
   async #readAll(layouts: readonly PromptLayout[], organisation: string): Promise<readonly RemotePrompt[] | null> {
     if (layouts.length === 0) return []
     const tokens = await this.#parts.tokenizer.encode(
@@ -135,7 +135,8 @@ export class TokenExchange implements Exchange<RemotePrompt> {
       for (const completion of completions) completion.finish('length')
       return
     }
-    // A server computes no more completions of one request than it computes in all. SGLang gives all of them one seed.
+    // A server computes no more completions of one request than it can compute at once. SGLang gives all of them the
+    // same seed.
     const groups = chunked(completions, sampling.seed === undefined ? run.capacity : 1)
     await Promise.all(
       groups.map((group, number) => {
@@ -147,7 +148,7 @@ export class TokenExchange implements Exchange<RemotePrompt> {
     )
   }
 
-  /** Two legs: the thought is free text within its budget, and the constraint applies to what follows it. */
+  /** Two legs: the thought is free text within its budget, and the constraint applies to the text after it. */
   async #think(
     branch: AdmittedBranch<RemotePrompt>,
     completions: readonly Completion[],
@@ -170,7 +171,7 @@ export class TokenExchange implements Exchange<RemotePrompt> {
     )
   }
 
-  /** Asks for completions that have the same tokens so far. */
+  /** Requests completions that have the same tokens so far. */
   async #ask(
     { prompt, sampling, topLogProbs }: AdmittedBranch<RemotePrompt>,
     completions: readonly Completion[],
@@ -221,12 +222,12 @@ export class TokenExchange implements Exchange<RemotePrompt> {
     this.#parts.warn(`A prompt of ${usage.promptTokens} tokens had ${promptTokens} on the server${why}`)
   }
 
-  /** The tokens of a prompt and of what has been written behind it. */
+  /** The tokens of a prompt and of the text generated after it. */
   #continued(prompt: RemotePrompt, written: readonly number[]): readonly number[] {
     return written.length === 0 ? prompt.tokens : continued(prompt, written, this.#parts.pictures).tokens
   }
 
-  /** Puts the token before a prompt that its model must see first, unless the template has written it. */
+  /** Prepends the token that every prompt of the model must begin with, unless the template has written it. */
   #begun(prompt: RemotePrompt, next: RemotePrompt): RemotePrompt {
     const { beginToken } = this.#parts
     const first = prompt.tokens[0] ?? next.tokens[0]

@@ -17,18 +17,19 @@ export interface TokenRaterParts {
   readonly tokenizer: TokenizerThreads
   /** Tokens that end a reply. */
   readonly stopTokens: readonly number[]
-  /** The tokens of a prompt and of what has been written behind it. */
+  /** The tokens of a prompt and of the text generated after it. */
   continued(prompt: RemotePrompt, written: readonly number[]): readonly number[]
-  /** Receives what a server says of a prompt. */
+  /** Receives a server's report on a prompt. */
   note(run: BranchRun, said: UsageEvent, prompt: RemotePrompt): void
 }
 
-/** Characters before a reply that decide how it is tokenised. */
+/** Number of characters before a reply that influence its tokenisation. */
 const BEFORE_CHARACTERS = 64
 
 /**
- * Asks how likely replies are, one request for each place in their tree: the prompt, the tokens up to there, and the log-probabilities
- * of those that may follow. The server has the prompt in its cache, so that a request computes little more than a token.
+ * Requests the probabilities of replies, with one request for each place in their tree: the prompt, the tokens up to
+ * that place, and the log-probabilities of the tokens that may follow. The server has the prompt cached, so a request
+ * computes little more than one token.
  */
 export class TokenRater implements ReplyRater<RemotePrompt> {
   readonly #parts: TokenRaterParts
@@ -38,7 +39,7 @@ export class TokenRater implements ReplyRater<RemotePrompt> {
   }
 
   async tokensOf({ organisation, prefix, questions }: ReadWork): Promise<readonly (readonly Int32Array[])[] | null> {
-    /** To be tokenised, each of them once. */
+    /** Groups to tokenise, without duplicates. */
     const groups: (readonly PromptText[])[] = []
     const known = new Map<string, number>()
     const add = (texts: readonly PromptText[]) => getOrMake(known, JSON.stringify(texts), () => groups.push(texts) - 1)
@@ -65,13 +66,13 @@ export class TokenRater implements ReplyRater<RemotePrompt> {
     const [first, ...others] = placesOf(tree, stopTokens)
     const rated = [await this.#ask(first!, question, run)]
     rated.push(...(await Promise.all(others.map((place) => this.#ask(place, question, run)))))
-    // Place 0 is before the first node, and the place behind node N is N + 1.
+    // Place 0 is before the first node; place N + 1 is after node N.
     const paths = [0]
     for (const { token, parent } of tree.nodes) paths.push(paths[parent + 1]! + rated[parent + 1]!.get(token)!)
     const logProbs: number[] = []
     for (const { reply, node, token: last } of tree.ends) {
       const end = logSum((last === null ? stopTokens : [last]).map((token) => rated[node + 1]!.get(token)!))
-      // Rounding may add up to a little more than certainty.
+      // Rounding may add up to slightly more than probability 1.
       logProbs[reply] = Math.min(0, paths[node + 1]! + end)
     }
     return logProbs
@@ -90,7 +91,7 @@ export class TokenRater implements ReplyRater<RemotePrompt> {
         completions: [rating],
         isLast: true,
         isMinor: written.length > 0,
-        // There may be thousands of places, and few of them are asked for at a time.
+        // There may be thousands of places, of which only a few are requested at a time.
         send: (url, call) => wire.complete(url, requestFor(continued(prompt, written), ratedTokens, prompt, run), call),
         add: (one, piece) => {
           if (piece.type === 'tokens' && piece.rated !== undefined) one.logProbs = piece.rated
@@ -118,7 +119,7 @@ function requestFor(
     pictures,
     n: 1,
     maxTokens: 1,
-    // The token that comes with the log-probabilities is not used.
+    // The generated token is not used.
     sampling: GREEDY,
     stopTokens: [],
     stopText: null,
@@ -130,7 +131,7 @@ function requestFor(
   }
 }
 
-/** The token of a request that is for log-probabilities alone. */
+/** The completion of a request that only asks for log-probabilities. */
 class Rating implements RunningCompletion {
   isSatisfied = false
   logProbs: ReadonlyMap<number, number> | null = null
@@ -140,15 +141,15 @@ class Rating implements RunningCompletion {
   }
 }
 
-/** Where a reply may go on or end. */
+/** A place where a reply may continue or end. */
 interface Place {
-  /** The tokens of the reply up to there. */
+  /** The tokens of the reply up to this place. */
   readonly written: readonly number[]
-  /** Tokens that may follow, each once. */
+  /** Tokens that may follow, without duplicates. */
   readonly wanted: readonly number[]
 }
 
-/** The place before all nodes, and that behind each. */
+/** The place before all nodes, and the place after each. */
 function placesOf({ nodes, ends }: ReplyTree, stopTokens: readonly number[]): Place[] {
   const written: (readonly number[])[] = [[]]
   const wanted = Array.from({ length: nodes.length + 1 }, () => new Set<number>())
@@ -162,19 +163,19 @@ function placesOf({ nodes, ends }: ReplyTree, stopTokens: readonly number[]): Pl
   return written.map((tokens, place) => ({ written: tokens, wanted: [...wanted[place]!] }))
 }
 
-/** The text that a prompt ends with; null for a prompt without parts. */
+/** The texts at the end of a prompt; null for a prompt without parts. */
 function endOf(parts: readonly PromptPart[]): readonly PromptText[] | null {
   const last = parts.findLast((part) => part.type !== 'text' || part.text !== '')
   if (last === undefined) return null
   return last.type === 'text' ? [{ text: last.text.slice(-BEFORE_CHARACTERS), trusted: last.trusted }] : []
 }
 
-/** What follows the first tokens in the second; null where those begin otherwise. */
+/** The rest of the second list after the tokens of the first; null if it does not begin with them. */
 function behind(first: Int32Array, second: Int32Array): Int32Array | null {
   return first.every((token, at) => second[at] === token) ? second.subarray(first.length) : null
 }
 
-/** At least one list, of `size` items at most. */
+/** Splits into lists of at most `size` items; at least one list. */
 export function chunked<Item>(items: readonly Item[], size: number): readonly (readonly Item[])[] {
   if (items.length <= size) return [items]
   return Array.from({ length: Math.ceil(items.length / size) }, (_, at) => items.slice(at * size, (at + 1) * size))

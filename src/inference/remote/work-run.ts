@@ -14,22 +14,22 @@ export interface WorkRunParts {
 export interface AdmittedWork<Prompt extends ReadPrompt>
   extends Pick<BranchRun, 'organisation' | 'cacheSalt' | 'whole'>,
     Pick<Work, 'priority' | 'trace'> {
-  /** What it shares with other work that should be on the same server. */
+  /** Key shared with other work that should be on the same server. */
   readonly key: string
   readonly branches: readonly AdmittedBranch<Prompt>[]
   readonly usage: readonly LiveUsage[]
-  /** Ends the work. */
+  /** Aborts the work. */
   readonly signal: AbortSignal
   perform(branch: AdmittedBranch<Prompt>, run: BranchRun): Promise<void>
-  /** Receives why one branch of several failed. */
+  /** Receives the error of one of several failed branches. */
   failed(branch: AdmittedBranch<Prompt>, error: Error): void
-  /** What the servers were asked for when they have refused to give log-probabilities. */
+  /** The error if the servers refuse to return log-probabilities. */
   unrated(): ApiError
   /** Called when a completion has got a place on a server. */
   placed(): void
 }
 
-/** Failures after which another server may do better, as long as nothing has come of the first. */
+/** Failures after which another server may succeed, as long as the first has sent nothing. */
 export const RETRIED: readonly FailureKind[] = ['lost', 'busy', 'wrong']
 const RETRY_SECONDS = 3
 
@@ -37,7 +37,7 @@ const RETRY_SECONDS = 3
 export class WorkRun<Prompt extends ReadPrompt> {
   readonly #parts: WorkRunParts
   readonly #work: AdmittedWork<Prompt>
-  /** Resolves when what the branches share can be found in the server's caches. */
+  /** Resolves when the branches' shared prefix is in the server's caches. */
   readonly #cached = Promise.withResolvers<void>()
 
   constructor(parts: WorkRunParts, work: AdmittedWork<Prompt>) {
@@ -46,8 +46,8 @@ export class WorkRun<Prompt extends ReadPrompt> {
   }
 
   /**
-   * The first branch computes what all share. The others begin as soon as they find that in the server's cache.
-   * @throws ApiError when the only branch fails, or the signal's reason.
+   * The first branch computes the shared prefix. The others start once it is in the server's cache.
+   * @throws ApiError if the only branch fails, or the signal's reason.
    */
   async run(): Promise<void> {
     const [first, ...others] = this.#work.branches
@@ -56,7 +56,7 @@ export class WorkRun<Prompt extends ReadPrompt> {
     await Promise.all([leading, ...others.map((branch) => this.#runGuarded(branch))])
   }
 
-  /** The failure of one branch of several ends no other. */
+  /** The failure of one of several branches does not end the others. */
   async #runGuarded(branch: AdmittedBranch<Prompt>): Promise<void> {
     const { branches, organisation, cacheSalt, usage, whole, signal } = this.#work
     try {
@@ -121,7 +121,7 @@ export class WorkRun<Prompt extends ReadPrompt> {
   ): Promise<void> {
     const signal = AbortSignal.any([this.#work.signal, lost])
     const traced = isMinor ? undefined : this.#work.trace?.asked(url)
-    // What the server says of its tokens comes after the last one, and belongs to the usage that the last `finish` reports.
+    // The server's token counts arrive after the last token, and belong to the usage that the last `finish` reports.
     let last: () => void = () => {}
     try {
       for await (const event of send(url, { signal, headers: traced?.headers })) {
@@ -179,7 +179,7 @@ export function noServer(): ApiError {
   return unavailable('No server of this model can be used.')
 }
 
-/** @param failure that may say when there will be room. */
+/** @param failure may say when there will be room. */
 export function overloaded({ retrySeconds }: ServerFailure): ApiError {
   return unavailable('The servers of this model are overloaded.', retrySeconds ?? RETRY_SECONDS)
 }

@@ -1,4 +1,4 @@
-/** Every code that an error of the server may have. Clients tell errors apart by them; most errors have none. */
+/** Every code of the server's errors. Clients distinguish errors by them; most errors have none. */
 export const ERROR_CODES = [
   'audio_token_limit_exceeded',
   'authentication_error',

@@ -1,6 +1,6 @@
 import { isSameParam, isWithin, type Names, type Path, shownName } from './param.ts'
 
-/** A parameter and what its `type` says. An API whose parameter has no `type` names the parameter alone. */
+/** A parameter and its `type`. An API whose parameter has no `type` names only the parameter. */
 export interface Variant {
   readonly of: Path
   readonly type: string
@@ -8,7 +8,7 @@ export interface Variant {
 
 type Value = string | number | Path | Variant
 
-/** The text of an error, which keeps apart what the client sent, as texts and numbers, and parameters, as paths. */
+/** The text of an error, which keeps the client's values, as texts and numbers, separate from parameters, as paths. */
 export interface ErrorText {
   readonly strings: readonly string[]
   readonly values: readonly Value[]
@@ -23,7 +23,7 @@ export function plainText(text: string): ErrorText {
   return { strings: [text], values: [] }
 }
 
-/** The text as the API writes it whose paths it has. */
+/** The text with parameter names in the API's notation. */
 export function written({ strings, values }: ErrorText): string {
   return strings.map((text, i) => (i < values.length ? text + valueText(values[i]!) : text)).join('')
 }
@@ -33,7 +33,7 @@ function valueText(value: Value): string {
   return typeof value === 'object' ? `${shownName(value.of)} ${value.type}` : String(value)
 }
 
-/** The same text with the paths of another API. */
+/** The same text with another API's parameter names. */
 export function renamed({ strings, values }: ErrorText, names: Names): ErrorText {
   return { strings, values: values.map((value) => renamedValue(value, names)) }
 }

@@ -5,9 +5,9 @@ import { type Names, nameOf, type Param, type Path, pathOf, shownName } from './
 export { say } from './error-text.ts'
 
 /**
- * The `type` of an error. Every error that a client receives is an `ApiError`. It is thrown where the cause is known, names
- * the parameter at fault, and becomes a response in `api/http/error-handler.ts`, or in its surface's own shape. It keeps
- * apart what parameters are called, which differs between APIs, and what the client sent.
+ * The `type` of an error. Every error that a client receives is an `ApiError`. It is thrown where the cause is known,
+ * names the parameter at fault, and becomes a response in `api/http/error-handler.ts`, or in its surface's own shape.
+ * It keeps the names of parameters, which differ between APIs, separate from the client's values.
  */
 export type ErrorType =
   | 'invalid_request_error'
@@ -36,12 +36,12 @@ export class ApiError extends Error {
   readonly type: ErrorType
   /** Keys and indices of the parameter at fault; null when no single parameter is. */
   readonly path: Path | null
-  /** The same as errors write it, e.g. `messages[0].content[1].image_url`. */
+  /** The same in the notation of errors, e.g. `messages[0].content[1].image_url`. */
   readonly param: string | null
   readonly code: ErrorCode | null
   readonly retryAfter: number | undefined
 
-  /** @param message a plain text names no parameter, or none that another API has under another name. */
+  /** @param message a plain text must not name a parameter that another API names differently. */
   constructor(message: string | ErrorText, fields: ApiErrorFields) {
     const text = typeof message === 'string' ? plainText(message) : message
     super(written(text), { cause: fields.cause })
@@ -55,12 +55,12 @@ export class ApiError extends Error {
     this.retryAfter = fields.retryAfter
   }
 
-  /** The same error about another parameter. */
+  /** The same error with another parameter. */
   at(param: Param): ApiError {
     return new ApiError(this.text, { ...this.#fields, param })
   }
 
-  /** The same error with the parameter names of another API. Text from the client stays as it is. */
+  /** The same error with another API's parameter names. The client's text stays unchanged. */
   named(names: Names): ApiError {
     return new ApiError(renamed(this.text, names), { ...this.#fields, param: this.path && names(this.path) })
   }
@@ -82,7 +82,10 @@ export class ApiError extends Error {
   }
 }
 
-/** An error of a room that knows parameters only by their names, with the path that one of these names is of. */
+/**
+ * Adds the path to an error from a room that only knows parameters by name.
+ * @param paths the paths that the name may refer to.
+ */
 export function located(error: unknown, paths: readonly Path[]): unknown {
   if (!(error instanceof ApiError) || error.path === null) return error
   const [name, ...within] = error.path
@@ -90,7 +93,7 @@ export function located(error: unknown, paths: readonly Path[]): unknown {
   return path === undefined ? error : error.at([...path, ...within])
 }
 
-/** An error of a request as another API names its parameters; anything else as it is. */
+/** An error of a request with another API's parameter names; anything else is returned unchanged. */
 export function namedBy(error: unknown, names: Names | undefined): unknown {
   return error instanceof ApiError && names !== undefined ? error.named(names) : error
 }
@@ -103,7 +106,7 @@ type Detail = Pick<ApiErrorFields, 'code' | 'cause'> & { status?: number }
 
 /**
  * A mistake of the client, with status 400 by default. `param` is null only when no single parameter is at fault.
- * @param message a template (see `say`) where it names parameters that other APIs have under other names.
+ * @param message a template (see `say`) if it names parameters whose names differ in other APIs.
  */
 export function invalidRequest(message: string | ErrorText, param: Param | null, detail: Detail = {}): ApiError {
   return new ApiError(message, { status: 400, type: 'invalid_request_error', param, ...detail })

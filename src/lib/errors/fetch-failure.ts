@@ -14,19 +14,19 @@ const REASONS: readonly (readonly [pattern: RegExp, reason: string])[] = [
 ]
 
 /**
- * What this machine lacks for a connection, if it is the cause: file descriptors or memory. It is for the log, where the
- * host that a client named must not be.
+ * The shortage on this machine, if it caused the failure: of file descriptors or of memory. It is for the log, which
+ * must not contain a host that a client named.
  */
 export function ownFailureOf(error: unknown): Error | null {
   const code = namesOf(error).find((name) => ['EMFILE', 'ENFILE', 'ENOBUFS', 'ENOMEM'].includes(name))
   return code === undefined ? null : Object.assign(new Error('no connection can be opened'), { code })
 }
 
-/** A certificate of an authority that this machine does not know, or that its server has sent without those between them. */
+/** A certificate from an authority that this machine does not know, or whose server omits intermediate certificates. */
 const UNTRUSTED =
   /^(DEPTH_ZERO_SELF_SIGNED_CERT|SELF_SIGNED_CERT_IN_CHAIN|UNABLE_TO_(GET_ISSUER_CERT\w*|VERIFY_LEAF_SIGNATURE))$/
 
-/** What the user of this machine can do about it. */
+/** Advice for the user of this machine. */
 export const ADVICE_OF_TRUST =
   'to trust an authority of your own, name the file of its certificate in NODE_EXTRA_CA_CERTS'
 
@@ -35,8 +35,8 @@ export function isUntrusted(error: unknown): boolean {
 }
 
 /**
- * Sends a request that may be sent twice, a second time where the connection is closed before an answer: servers close
- * kept connections, perhaps just when they are asked for something.
+ * Sends an idempotent request, and repeats it if the connection is closed before a response: a server may close an idle
+ * connection just as a request is sent.
  */
 export async function askTwice<Answer>(ask: () => Promise<Answer>, signal: AbortSignal): Promise<Answer> {
   return ask().catch((error) => {

@@ -1,10 +1,10 @@
-/** The keys and indices that lead to a value in a request: `['messages', 0, 'content']`. */
+/** The keys and indices of a value in a request: `['messages', 0, 'content']`. */
 export type Path = readonly (string | number)[]
 
-/** A parameter of a request. A text is the name of one that is no part of another. */
+/** A parameter of a request. A string is the name of a top-level parameter. */
 export type Param = string | Path
 
-/** What an API calls the parameters that the conversation knows by other names. */
+/** Maps the conversation's parameters to those of an API. */
 export type Names = (path: Path) => Path
 
 export function pathOf(param: Param): Path {
@@ -16,7 +16,7 @@ export function within(param: Param, ...keys: Path): Path {
   return [...pathOf(param), ...keys]
 }
 
-/** Whether a path leads to a parameter, or into it. */
+/** Whether a path is that of a parameter or of a value in it. */
 export function isWithin(path: Path, param: Path): boolean {
   return param.every((key, level) => path[level] === key)
 }
@@ -29,7 +29,7 @@ export function isSameParam(one: Param, other: Param): boolean {
 /** A client's own key may have any length. */
 const LONGEST_KEY = 200
 
-/** A parameter as errors write it: `messages[0].content[1].image_url.url`; null for the request itself. */
+/** A parameter in the notation of errors: `messages[0].content[1].image_url.url`; null for the request itself. */
 export function shownName(path: readonly PropertyKey[]): string | null {
   return nameOf(path.map((key) => (typeof key === 'string' ? shortened(key) : key)))
 }
@@ -38,7 +38,7 @@ function shortened(key: string): string {
   return key.length <= LONGEST_KEY ? key : `${key.slice(0, LONGEST_KEY).toWellFormed()}…`
 }
 
-/** The same, however long its keys are. Rooms that know no paths tell parameters apart by it. */
+/** The same with keys of any length. Rooms that do not know paths identify parameters by it. */
 export function nameOf(path: readonly PropertyKey[]): string | null {
   let name = ''
   for (const key of path) {
@@ -48,7 +48,7 @@ export function nameOf(path: readonly PropertyKey[]): string | null {
   return name === '' ? null : name
 }
 
-/** Names parameters, and all that is within them, by a table. The first row that fits counts. */
+/** Renames parameters, and values in them, by a table. The first matching row applies. */
 export function namesOf(table: readonly (readonly [from: Path, to: Path])[]): Names {
   return (path) => {
     const row = table.find(([from]) => isWithin(path, from))

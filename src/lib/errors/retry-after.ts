@@ -1,6 +1,6 @@
 /**
- * Seconds that the header `Retry-After` asks to wait: a number, or what is left until a date.
- * @returns null for a header that is missing or says neither.
+ * Seconds to wait according to a `Retry-After` header, which has a number or a date.
+ * @returns null for a missing or invalid header.
  */
 export function secondsOf(retryAfter: string | null | undefined): number | null {
   const text = retryAfter?.trim() ?? ''

@@ -17,7 +17,7 @@ export class GuardedPool<Question, Answer> {
   readonly #queues = new Map<string, Waiting<Question, Answer>[]>()
   readonly #asking = new Set<string>()
 
-  /** @param limitMs how much work an answer may take, in ms of processor time. Each thread starts with its first question. */
+  /** @param limitMs maximum processor time of an answer, in ms. Each thread starts with its first question. */
   constructor(file: URL, { threads, limitMs, data = null }: { threads: number; limitMs: number; data?: unknown }) {
     this.#all = Array.from({ length: threads }, () => new GuardedWorker(file, data, limitMs))
     this.#idle = [...this.#all]
@@ -58,7 +58,7 @@ export class GuardedPool<Question, Answer> {
     this.#asking.add(owner)
     const answer = worker.ask(question).finally(() => {
       this.#asking.delete(owner)
-      // The owner moves behind all others.
+      // The owner moves to the end.
       this.#queues.delete(owner)
       if (queue.length > 0) this.#queues.set(owner, queue)
       // Prefer threads that are already running.

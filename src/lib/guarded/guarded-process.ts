@@ -4,11 +4,14 @@ import { spawnLimited } from './limited-process.ts'
 import { CHILD_ENVIRONMENT } from './memory.ts'
 import { limitWork } from './work-limit.ts'
 
-/** What a program of `answerQuestions` sends when it takes questions. */
+/** Sent by a program that uses `answerQuestions` when it is ready for questions. */
 export const READY = 'ready'
-/** A question that ends this many processes is at fault. An operator or the system may have ended the first one. */
+/**
+ * A question that ends this many processes is at fault. The first one may have been killed by an operator or the
+ * system.
+ */
 const MOST_LOSSES = 2
-/** How a process ends by itself: when its heap is full, or in a crash. */
+/** Signals of a process that ended by itself: because its heap is full, or in a crash. */
 export const OWN_ENDS: ReadonlySet<string | null> = new Set([
   'SIGABRT',
   'SIGTRAP',
@@ -17,14 +20,19 @@ export const OWN_ENDS: ReadonlySet<string | null> = new Set([
   'SIGILL',
   'SIGFPE',
 ])
-/** A process that lost its parent within an endless loop ends after this much work; any other is replaced. */
+/**
+ * A process that lost its parent and is in an endless loop ends after this much processor time; any other is replaced.
+ */
 const PROCESSOR_SECONDS = 60
 const MOST_FAILED_STARTS = 2
 const RETRY_AFTER_S = 5
 
 export type EndReason = 'time' | 'memory'
 
-/** A question that its process could not answer within its limits. The message says which, for the middle of a sentence. */
+/**
+ * A question that its process could not answer within its limits. The message names the limit, for the middle of a
+ * sentence.
+ */
 export class ProcessEnded extends Error {
   override readonly name = 'ProcessEnded'
   readonly reason: EndReason
@@ -42,12 +50,12 @@ export class ProcessEnded extends Error {
 export interface GuardedProcessOptions {
   /** A module that calls `answerQuestions`. */
   readonly program: URL
-  /** Processor time that one answer may take. */
+  /** Maximum processor time of an answer, in ms. */
   readonly limitMs: number
-  /** Limits of the process's writable memory, and of its heap. */
+  /** Limits on the process's writable memory, and on its heap. */
   readonly memoryBytes: number
   readonly heapMb: number
-  /** A process without questions ends after this time; null for never. */
+  /** Time after which an idle process ends, in ms; null for never. */
   readonly idleMs: number | null
 }
 
@@ -60,11 +68,11 @@ interface Asked<Question, Answer> {
 }
 
 /**
- * A process for work on what strangers made, which may never end, fill the memory or crash. Of the server's environment, it
- * has only where compiled code is kept. Questions are sent as they come and are answered in their order. One that ends its
- * process, or takes too long, is rejected; those behind it are asked again in the next process.
+ * A process for work on untrusted input, which may never end, fill the memory or crash. Of the server's environment, it
+ * only gets the location of compiled code. Questions are sent immediately and answered in order. A question that ends
+ * its process, or takes too long, is rejected; the questions after it are sent again to the next process.
  *
- * A process starts with the first question, and keeps this one alive only while it has questions.
+ * The process starts with the first question, and keeps this process alive only while it has questions.
  */
 export class GuardedProcess<Question, Answer> {
   readonly #options: GuardedProcessOptions
@@ -100,7 +108,7 @@ export class GuardedProcess<Question, Answer> {
     })
   }
 
-  /** Ends the process. What was asked and is not answered is rejected. */
+  /** Ends the process. Unanswered questions are rejected. */
   async stop(): Promise<void> {
     this.#rejectAll(new Error('The process was stopped'))
     const child = this.#child
@@ -140,7 +148,7 @@ export class GuardedProcess<Question, Answer> {
   }
 
   #send(question: Question): void {
-    // A process that cannot be sent anything has ended, as its `close` event is about to say.
+    // Sending fails only if the process has ended, as its `close` event will report.
     this.#child?.send(question as object, () => {})
   }
 
@@ -150,7 +158,7 @@ export class GuardedProcess<Question, Answer> {
     this.#watch()
   }
 
-  /** Limits the time of the question that is being answered. */
+  /** Limits the time of the current question. */
   #watch(): void {
     const [first] = this.#asked
     if (first === undefined) {

@@ -1,23 +1,23 @@
 import { flushCompileCache } from 'node:module'
 import { READY } from './guarded-process.ts'
 
-/** A message may be a text of the stranger whose work failed. */
+/** A message may contain the input whose processing failed. */
 const LONGEST_MESSAGE = 1_000
 
-/** What a question became: its answer, or why there is none. */
+/** The outcome of a question: its answer, or the error. */
 export type Attempt<Answer> =
   | { readonly answer: Answer }
   | { readonly failure: { readonly message: string; readonly code: string | null } }
 
 /**
- * Makes this process answer the questions of a `GuardedProcess`, one after the other. It ends with its parent.
+ * Makes this process answer the questions of a `GuardedProcess`, one after another. It ends with its parent.
  * @param answer may throw; its error's message is passed on.
  */
 export function answerQuestions<Question, Answer>(answer: (question: Question) => Answer | Promise<Answer>): void {
   let last = Promise.resolve()
   const reply = (attempt: Attempt<Answer> | typeof READY) => process.send!(attempt)
   process.on('disconnect', () => process.exit())
-  // A signal to the whole service, as of Ctrl-C, is not the fault of the question that is being answered.
+  // A signal to the whole service, such as Ctrl-C, is not the fault of the current question.
   for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(signal, () => {})
   process.on('message', (question: Question) => {
     last = last
@@ -28,19 +28,19 @@ export function answerQuestions<Question, Answer>(answer: (question: Question) =
       )
       .then(() => {})
   })
-  // Node does it when a process exits, but this one is killed when it is idle.
+  // Node does this when a process exits, but an idle process is killed.
   flushCompileCache()
   reply(READY)
 }
 
-/** @throws Error with the message and the code that the process had. */
+/** @throws Error with the message and the code of the error in the process. */
 export function answerOf<Answer>(attempt: Attempt<Answer>): Answer {
   if ('answer' in attempt) return attempt.answer
   const { message, code } = attempt.failure
   throw Object.assign(new Error(message), code === null ? {} : { code })
 }
 
-/** An answer to a part of a question, of which other parts may have failed. */
+/** The outcome for one part of a question, whose other parts may fail separately. */
 export function attempted<Answer>(answer: () => Answer): Attempt<Answer> {
   try {
     return { answer: answer() }

@@ -10,11 +10,11 @@ export const READY = 'ready'
 
 /**
  * A thread for work that may fail or never end. It answers one question at a time and starts with the first one. If an
- * answer takes too much work, the thread is terminated and restarted for the next question. It does not keep the process
+ * answer takes too long, the thread is terminated and restarted for the next question. It does not keep the process
  * alive.
  *
- * It guards time, not memory: a thread that runs out of memory can end the process. So ask only what is bounded: schemas and
- * patterns by the limits of `inference/constraints`, replies and prompts by the context of the model.
+ * It guards time, not memory: a thread that runs out of memory can end the process. So ask only what is bounded:
+ * schemas and patterns by the limits of `inference/constraints`, replies and prompts by the context of the model.
  */
 export class GuardedWorker<Question, Answer> {
   readonly #file: URL

@@ -2,7 +2,10 @@ import { type ChildProcess, type StdioOptions, spawn } from 'node:child_process'
 import { fileURLToPath } from 'node:url'
 import { CHILD_OPTIONS } from './memory.ts'
 
-/** Where Node keeps compiled code, and whether it does. With it, a process starts in a quarter of the processor time. */
+/**
+ * Where Node keeps compiled code, and whether it does. With compiled code, a process starts in a quarter of the
+ * processor time.
+ */
 const COMPILED_CODE = ['NODE_COMPILE_CACHE', 'NODE_DISABLE_COMPILE_CACHE'] as const
 
 export interface LimitedProcess {
@@ -11,18 +14,18 @@ export interface LimitedProcess {
   readonly args?: readonly string[]
   /** Options of Node. */
   readonly options?: readonly string[]
-  /** It also gets what says where compiled code is kept. */
+  /** Its environment, to which the location of compiled code is added. */
   readonly environment: NodeJS.ProcessEnv
   readonly stdio: StdioOptions
-  /** Limit of its writable memory, buffers and native libraries included. An allocation beyond it fails. */
+  /** Limit on its writable memory, buffers and native libraries included. An allocation beyond it fails. */
   readonly memoryBytes: number
-  /** Limit of its processor time, after which the system ends it; none by default. */
+  /** Limit on its processor time, after which the system ends it; none by default. */
   readonly processorSeconds?: number
 }
 
 /**
- * Starts a program of ours in a process of its own, with limits where the shell can set them. A limit on the heap alone
- * would be none: buffers are outside of it, and a thread that breaks its limit takes its process with it.
+ * Starts a program in a separate process, with limits if the shell can set them. A limit on the heap alone would not
+ * suffice: buffers are outside the heap, and a thread that exceeds its limit ends its whole process.
  */
 export function spawnLimited({
   program,

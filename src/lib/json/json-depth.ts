@@ -1,13 +1,12 @@
 import { endOfString } from './raw-json.ts'
 
 /**
- * Maximum nesting of arrays and objects in JSON from clients that is processed by recursion: schemas, parameters of
- * tools and arguments of calls. A supported schema has at most 40 levels of its own, and each of them is two levels of
- * JSON.
+ * Maximum nesting of arrays and objects in clients' JSON that is processed recursively: schemas, parameters of tools
+ * and arguments of calls. A supported schema has at most 40 levels of its own, and each of them is two levels of JSON.
  */
 export const MOST_JSON_LEVELS = 100
 
-/** Characters of a JSON schema that replies can follow. */
+/** Maximum characters of a JSON schema that replies can follow. */
 export const LONGEST_SCHEMA = 200_000
 
 /** Whether a JSON text is nested deeper than `levels`. It does not recurse, and the text need not be valid. */

@@ -1,8 +1,8 @@
 import { MOST_JSON_LEVELS } from './json-depth.ts'
 
-/** Most levels of nesting: those that a client's own JSON may have, plus those of the contract's objects around it. */
+/** Maximum levels of nesting: those of a client's own JSON, plus those of the contract's objects around it. */
 export const MOST_LEVELS = MOST_JSON_LEVELS + 8
-/** Most values in one body: far more than any context window holds, few enough to parse and copy in milliseconds. */
+/** Maximum values in one body: far more than any context window holds, few enough to parse and copy in milliseconds. */
 export const MOST_VALUES = 250_000
 
 /** Most strings are short keys or media: up to this length they are scanned byte by byte, beyond it with `indexOf`. */
@@ -11,15 +11,15 @@ export const QUOTE = 0x22
 const BACKSLASH = 0x5c
 
 export interface ShapeFault {
-  /** Too many levels; otherwise too many values. */
+  /** Whether it has too many levels; otherwise it has too many values. */
   readonly isDeep: boolean
-  /** The byte at which the limit is passed. */
+  /** The byte at which the limit is exceeded. */
   readonly at: number
 }
 
 /**
- * Finds where JSON is too deep or has too many values to be parsed. Reads each byte about once and does not recurse. Text
- * that is not JSON passes: the parser reports what is wrong with it.
+ * Finds where JSON is too deep or has too many values to be parsed. Reads each byte about once and does not recurse.
+ * Text that is not JSON passes: the parser reports its errors.
  */
 export function shapeFault(bytes: Buffer, mostLevels: number = MOST_LEVELS): ShapeFault | null {
   let levels = 0

@@ -1,7 +1,6 @@
 /**
- * A member of an object in a JSON text, as it is written. JavaScript objects move integer-like keys to the front and
- * lose the spelling of numbers; the text keeps both. The functions below need text that `JSON.parse` accepts, and read
- * it once.
+ * A member of an object in a JSON text, as written. JavaScript objects move integer-like keys to the front and lose the
+ * spelling of numbers; the text keeps both. The functions below need text that `JSON.parse` accepts, and read it once.
  */
 export interface RawMember {
   /** The decoded key. */
@@ -45,7 +44,7 @@ export function rawMember(text: string, key: string): string | null {
   return rawMembers(text)?.findLast((member) => member.key === key)?.value ?? null
 }
 
-/** The text as `JSON.stringify` writes it, but for numbers and the order of keys, which stay as they are. */
+/** The text as `JSON.stringify` writes it, except for numbers and the order of keys, which are unchanged. */
 export function compactJson(text: string): string {
   let compact = ''
   for (let at = 0; at < text.length; ) {
@@ -115,7 +114,9 @@ const BLANKS = /[ \t\n\r]*/y
 const SCALAR = /[^ \t\n\r,:\]}]*/y
 const PLAIN = /[^"{}[\]]*/y
 
-/** Behind the closing quote of the string that begins at `start`, or the length of the text if there is none. */
+/**
+ * The index after the closing quote of the string that begins at `start`, or the length of the text if there is none.
+ */
 export function endOfString(text: string, start: number): number {
   for (let from = start + 1; ; ) {
     const quote = text.indexOf('"', from)

@@ -4,15 +4,16 @@ import { deflateRawSync, inflateRawSync } from 'node:zlib'
 const SIGNATURE_BYTES = 16
 
 /**
- * Packs a text that a client keeps for us, so that it can be neither changed nor used elsewhere. The client can read it.
- * @param context what it is valid for; it is in the signature alone.
+ * Packs a text that a client stores for the server, so that it cannot be altered or used elsewhere. The client can read
+ * it.
+ * @param context what the text is valid for; it is only part of the signature.
  */
 export function seal(text: string, secret: string, context: readonly string[]): string {
   const packed = deflateRawSync(text)
   return Buffer.concat([signatureOf(packed, secret, context), packed]).toString('base64url')
 }
 
-/** @returns the text; null for anything that was not sealed with this secret in this context. */
+/** @returns the text; null for anything that was not sealed with this secret and this context. */
 export function unseal(sealed: string, secret: string, context: readonly string[]): string | null {
   const bytes = Buffer.from(sealed, 'base64url')
   if (bytes.length <= SIGNATURE_BYTES || bytes.toString('base64url') !== sealed) return null

@@ -1,6 +1,6 @@
 import { createCipheriv, createDecipheriv, hkdfSync, randomBytes } from 'node:crypto'
 
-/** Begins what was encrypted; nothing that is stored as it is may begin with it. */
+/** Prefix of encrypted texts; no text that is stored unencrypted may begin with it. */
 const PREFIX = 'sealed:'
 const CIPHER = 'aes-256-gcm'
 const KEY_BYTES = 32
@@ -8,13 +8,13 @@ const NONCE_BYTES = 12
 const TAG_BYTES = 16
 
 /**
- * Encrypts secrets that the server must read again, such as those that sign webhooks, before they are stored: with
- * AES-256-GCM, and a key that is derived from the setting `LOOKOUT_SECRET`.
+ * Encrypts secrets that the server must read again, such as signing keys of webhooks, before they are stored: with
+ * AES-256-GCM, and a key derived from the setting `LOOKOUT_SECRET`.
  */
 export class SecretBox {
   readonly #key: Uint8Array | null
 
-  /** @param secret random, of 32 characters or more; null to store texts as they are. */
+  /** @param secret random, at least 32 characters; null to store texts unencrypted. */
   constructor(secret: string | null) {
     this.#key = secret === null ? null : new Uint8Array(hkdfSync('sha256', secret, '', 'stored secrets', KEY_BYTES))
   }
@@ -24,7 +24,7 @@ export class SecretBox {
     return this.#key !== null
   }
 
-  /** @param context what the text belongs to; it cannot be opened for anything else. */
+  /** @param context what the text belongs to; it cannot be decrypted for anything else. */
   seal(text: string, context: string): string {
     if (this.#key === null) return text
     const nonce = randomBytes(NONCE_BYTES)
@@ -33,7 +33,7 @@ export class SecretBox {
     return `${PREFIX}${encrypted.toString('base64url')}`
   }
 
-  /** @returns the text; null where it was encrypted with another secret or for another context, or was changed. */
+  /** @returns the text; null if it was encrypted with another secret or for another context, or was altered. */
   open(stored: string, context: string): string | null {
     if (!isSealed(stored)) return stored
     const bytes = Buffer.from(stored.slice(PREFIX.length), 'base64url')

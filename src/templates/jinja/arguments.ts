@@ -12,7 +12,7 @@ export class ArgumentsOf {
     this.namedOnes = named
   }
 
-  /** Those of a call: the library appends the named ones as one value. */
+  /** The arguments of a call: the library appends the named ones as one value. */
   static call(name: string, args: readonly Value[]): ArgumentsOf {
     const last = args.at(-1)
     if (last === undefined || last.type !== 'KeywordArgumentsValue' || !isMap(last))
@@ -42,7 +42,7 @@ export class ArgumentsOf {
     return value.value
   }
 
-  /** Null where it is left out or None. */
+  /** Null if absent or None. */
   optional<Inner>(index: number, name: string, is: (value: Value) => value is Value<Inner>): Inner | null {
     const value = this.at(index, name)
     if (value === undefined || isNone(value)) return null

@@ -32,12 +32,12 @@ const onText =
   (value) =>
     string(change(textOf(value)))
 
-/** Texts are compared without regard to case unless a filter is asked to. */
+/** Filters compare text case-insensitively by default. */
 function sortKey(value: Value, isCaseSensitive: boolean): Value {
   return isString(value) && !isCaseSensitive ? string(value.value.toLowerCase()) : value
 }
 
-/** `a.b.0` of a value. */
+/** The attribute `a.b.0` of a value. */
 function attributeOf(value: Value, path: string): Value {
   return path.split('.').reduce((inner, name): Value => {
     if (isMap(inner) || inner.type === 'NamespaceValue')
@@ -46,14 +46,14 @@ function attributeOf(value: Value, path: string): Value {
   }, value)
 }
 
-/** What `attribute=` says to look at. */
+/** Returns a function that reads what `attribute=` names. */
 function reader(given: ArgumentsOf, index: number): (value: Value) => Value {
   const attribute = given.at(index, 'attribute')
   return attribute === undefined ? (value) => value : (value) => attributeOf(value, textOf(attribute))
 }
 
 function sorted(values: readonly Value[], key: (value: Value) => Value, reverse: boolean): Value[] {
-  // Python keeps the order of equal values when it reverses.
+  // Python keeps the order of equal values when it sorts in reverse.
   return [...values].sort((left, right) => (reverse ? -1 : 1) * compare(key(left), key(right)))
 }
 
@@ -66,13 +66,13 @@ function best(value: Value, given: ArgumentsOf, sign: 1 | -1): Value {
   )
 }
 
-/** @param from which arguments the test and its own begin at. */
+/** @param from index of the argument with the test's name, before the test's own. */
 function chosen(value: Value, given: ArgumentsOf, { by, keeps }: { by: 'value' | 'attribute'; keeps: boolean }): Value {
   const from = by === 'attribute' ? 1 : 0
   const read = by === 'attribute' ? (item: Value) => attributeOf(item, textOf(given.needed(0))) : (item: Value) => item
   const name = given.positional[from]
   const test = name === undefined ? isTrue : testNamed(textOf(name))
-  // Python does not look at what is empty.
+  // Python does not examine empty values.
   if (!isTrue(value)) return list([])
   const more = given.positional.slice(from + 1)
   return list(iterate(value).filter((item) => test(read(item), ...more) === keeps))
@@ -144,7 +144,7 @@ const otherwise: Filter = (value, given) => {
 const ESCAPED: Readonly<Record<string, string>> = { '&': '&amp;', '<': '&lt;', '>': '&gt;', '"': '&#34;', "'": '&#39;' }
 const escaped = onText((text) => text.replace(/[&<>"']/g, (character) => ESCAPED[character]!))
 
-/** Those of Jinja that templates use, and `tojson` as Transformers has it. */
+/** The filters of Jinja that templates use, and `tojson` as in Transformers. */
 const FILTERS: Readonly<Record<string, Filter>> = {
   abs: (value) =>
     isFloat(value) ? new FloatValue(Math.abs(value.value as number)) : integer(Math.abs(Number(value.value))),
@@ -227,7 +227,7 @@ function entriesOf(value: Value): ReadonlyMap<unknown, Value> {
 }
 
 /**
- * @param name of a filter; `is x` and `is not x` for a test that is called as one.
+ * @param name of a filter; `is x` and `is not x` for a test that is called as a filter.
  * @throws Error for an unknown name.
  */
 export function filterNamed(name: string): Filter {

@@ -27,7 +27,7 @@ import {
   type Value,
 } from './values.ts'
 
-/** A node of the tree that the library parses a template to, with the fields that are read here. */
+/** A node of the tree into which the library parses a template, with the fields that are used here. */
 export interface Node<Inner = unknown> {
   readonly type: string
   readonly value: Inner
@@ -55,7 +55,7 @@ interface Applied extends Node<string> {
   readonly args: readonly Node[]
 }
 
-/** What is replaced of the library's interpreter, and what is called: its types hide both. */
+/** The methods of the library's interpreter that are overridden or called: its types hide both. */
 interface Evaluator {
   run(program: Node): Value
   evaluate(node: Node | undefined, scope: Scope): Value
@@ -71,7 +71,7 @@ interface Evaluator {
 }
 const LibraryInterpreter = Interpreter as unknown as new (scope: Scope) => Evaluator
 
-/** `break` and `continue`, with what the body of the loop has written before it. */
+/** `break` and `continue`, with the output of the loop's body so far. */
 class Jump extends Error {
   readonly ends: boolean
   text = ''
@@ -82,12 +82,12 @@ class Jump extends Error {
   }
 }
 
-/** Statements that write nothing. */
+/** Statements without output. */
 const SILENT = new Set(['Set', 'Macro', 'Comment'])
 
 /**
- * Runs templates as Jinja in Python does. The library's own interpreter differs in how values are printed, compared and
- * looked up, in the scopes of loops and macros, and in the filters, tests and methods that it has.
+ * Runs templates like Jinja in Python. The library's own interpreter differs in how it prints, compares and looks up
+ * values, in the scopes of loops and macros, and in its filters, tests and methods.
  */
 export class PythonInterpreter extends LibraryInterpreter {
   override evaluate(node: Node | undefined, scope: Scope): Value {
@@ -140,7 +140,7 @@ export class PythonInterpreter extends LibraryInterpreter {
     return string(text)
   }
 
-  /** A macro sees what is around its definition. The library shows it what is around its call. */
+  /** A macro sees the scope of its definition. In the library, it sees the scope of its call. */
   override evaluateMacro(node: Block & { readonly name: Node<string> }, scope: Scope): Value {
     super.evaluateMacro(node, scope)
     const { value: name } = node.name
@@ -214,7 +214,7 @@ const LOOP_FIELDS = new Map<Key, (items: readonly Value[], index: number) => Val
   ['first', (_items, index) => boolean(index === 0)],
   ['last', (items, index) => boolean(index === items.length - 1)],
   ['length', (items) => integer(items.length)],
-  // Recursive loops, which go deeper, are not parsed.
+  // Recursive loops, which would go deeper, are not supported.
   ['depth', () => integer(1)],
   ['depth0', () => integer(0)],
   ['previtem', (items, index) => items[index - 1]],
@@ -222,7 +222,7 @@ const LOOP_FIELDS = new Map<Key, (items: readonly Value[], index: number) => Val
   ['cycle', (_items, index) => new FunctionValue((args) => args[index % args.length] ?? UNDEFINED)],
 ])
 
-/** The fields of `loop`. They are made when they are read: some templates go through all turns for each turn. */
+/** The fields of `loop`. They are computed when they are read: some templates iterate over all turns for each turn. */
 class LoopFields extends Map<Key, Value> {
   readonly #items: readonly Value[]
   readonly #index: number

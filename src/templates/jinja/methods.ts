@@ -26,13 +26,16 @@ type Method<Inner> = (self: Inner, given: ArgumentsOf) => Value
 /** Python's white space. */
 const SPACE = '\\s\\x1c-\\x1f\\x85'
 
-/** `str.strip` and its halves. @param characters null for white space. */
+/**
+ * `str.strip`, `str.lstrip` and `str.rstrip`.
+ * @param characters null for white space.
+ */
 export function strip(text: string, characters: string | null, sides: 'left' | 'right' | 'both' = 'both'): string {
   const set = characters === null ? SPACE : characters.replace(/[\\\]^-]/g, '\\$&')
   if (set === '') return text
   const left = sides === 'right' ? text : text.replace(new RegExp(`^[${set}]+`, 'u'), '')
   if (sides === 'left') return left
-  // By hand: a pattern that is anchored at the end would be tried at every character.
+  // Without a regular expression for the whole: one anchored at the end would be tried at every character.
   const one = new RegExp(`^[${set}]$`, 'u')
   let end = left.length
   while (end > 0) {
@@ -45,7 +48,10 @@ export function strip(text: string, characters: string | null, sides: 'left' | '
 
 const charactersOf = (given: ArgumentsOf) => given.optional(0, 'chars', isString)
 
-/** Whether the part of a text that the second and third argument choose begins or ends with one of the first. */
+/**
+ * Whether the part of a text that the second and third argument select begins or ends with one of the affixes in the
+ * first.
+ */
 function hasAffix(text: string, given: ArgumentsOf, has: (part: string, affix: string) => boolean): Value {
   const value = given.needed(0)
   const affixes = isList(value) ? value.value.map(textOf) : [given.text(0)]
@@ -53,7 +59,7 @@ function hasAffix(text: string, given: ArgumentsOf, has: (part: string, affix: s
   return boolean(part !== undefined && affixes.some((affix) => has(part, affix)))
 }
 
-/** What `[start:end]` of a text is, by the second and third argument; null for a start behind its end. */
+/** The part `[start:end]` of a text, by the second and third argument; null if it starts after its end. */
 function partOf(text: string, given: ArgumentsOf): { readonly part: string; readonly start: number } | null {
   if (given.positional.length < 2) return { part: text, start: 0 }
   const length = charactersIn(text)
@@ -65,7 +71,7 @@ function partOf(text: string, given: ArgumentsOf): { readonly part: string; read
   return { part: end === length ? rest : rest.slice(0, unitAt(rest, end - start, length - start)), start }
 }
 
-/** The text that was counted last: templates search one text many times. */
+/** The last counted text: templates search the same text many times. */
 let counted = { text: '', length: 0 }
 
 function charactersIn(text: string): number {
@@ -77,7 +83,7 @@ function countCharacters(text: string): number {
   return text.length - (text.match(/[\ud800-\udbff][\udc00-\udfff]/g)?.length ?? 0)
 }
 
-/** The index of a text's character in the units of JavaScript, of which some characters have two. */
+/** The index of a character of a text in UTF-16 units, of which some characters have two. */
 function unitAt(text: string, character: number, length: number): number {
   if (text.length === length) return character
   let unit = 0
@@ -85,7 +91,7 @@ function unitAt(text: string, character: number, length: number): number {
   return unit
 }
 
-/** Where a text is in another one, in characters; -1 where it is not. */
+/** The index of a text in another one, in characters; -1 if it is not found. */
 function placeIn(text: string, given: ArgumentsOf, find: (part: string, sought: string) => number): number {
   const sought = given.text(0)
   const within = partOf(text, given)
@@ -102,7 +108,7 @@ function count(text: string, given: ArgumentsOf): number {
   return sought === '' ? countCharacters(part) + 1 : part.split(sought).length - 1
 }
 
-/** Pieces and at most `most` cuts, from the left. */
+/** Splits a text at most `most` times, from the left. */
 function split(text: string, separator: string | null, most: number): readonly string[] {
   const pieces: string[] = []
   let rest = separator === null ? strip(text, null, 'left') : text
@@ -165,13 +171,13 @@ function formatted(text: string, given: ArgumentsOf): string {
   })
 }
 
-/** The first letter of each word is a capital. */
+/** Capitalises the first letter of each word. */
 const titled = (text: string) =>
   text.replace(/\p{L}+/gu, (word) => word[0]!.toUpperCase() + word.slice(1).toLowerCase())
 export const capitalized = (text: string) => text.slice(0, 1).toUpperCase() + text.slice(1).toLowerCase()
-/** Where Python's `splitlines` ends a line. */
+/** Ends of lines for Python's `splitlines`. */
 const LINE_END = `\\r\\n|[\\n\\r\\v\\f\\x1c-\\x1e\\x85\\u2028\\u2029]`
-/** With the ends of the lines, but only between lines. */
+/** Between lines, keeping their ends. */
 const LINE_BREAK = `(?<=[\\n\\v\\f\\x1c-\\x1e\\x85\\u2028\\u2029]|\\r(?!\\n))`
 export const splitLines = (text: string) => text.replace(new RegExp(`(?:${LINE_END})$`), '').split(new RegExp(LINE_END))
 
@@ -262,8 +268,8 @@ function changed(change: () => unknown): Value {
 }
 
 /**
- * A method of a value. Lists can be changed: the sandbox of Transformers refuses that, but llama.cpp does not, and templates
- * in GGUF files are written for it.
+ * A method of a value. Lists can be changed: Transformers' sandbox forbids that, but llama.cpp does not, and templates
+ * in GGUF files rely on it.
  */
 export function methodOf(value: Value, name: string): Value {
   if (isString(value)) return bound(OF_STRINGS, name, value.value)

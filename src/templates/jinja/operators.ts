@@ -17,7 +17,7 @@ import {
   type Value,
 } from './values.ts'
 
-/** Operators that are tests as well. */
+/** Operators that are also tests. */
 const COMPARISONS: ReadonlySet<string> = new Set(['==', '!=', '<', '>', '<=', '>=', 'in'])
 
 const ARITHMETIC: ReadonlyMap<string, (a: number, b: number) => number> = new Map([
@@ -30,7 +30,10 @@ const ARITHMETIC: ReadonlyMap<string, (a: number, b: number) => number> = new Ma
   ['**', (a, b) => a ** b],
 ])
 
-/** An operator of two values, as Python computes it. @throws Error for values that it does not take. */
+/**
+ * A binary operator, as Python computes it.
+ * @throws Error for unsupported values.
+ */
 export function calculate(operator: string, left: Value, right: Value): Value {
   if (COMPARISONS.has(operator)) return boolean(testNamed(operator)(left, right))
   if (operator === 'not in') return boolean(!contains(right, left))
@@ -48,7 +51,7 @@ export function calculate(operator: string, left: Value, right: Value): Value {
   }
   if (operator === '%' && isString(left)) {
     if (right.type === 'TupleValue') return string(percentFormat(left.value, right.value as Value[]))
-    // Python takes what has keys or indices for a mapping, which may be left unused.
+    // Python treats values with keys or indices as mappings, which may remain unused.
     return string(percentFormat(left.value, [right], isMap(right) || isList(right) || isUndefined(right)))
   }
   throw new Error(`unsupported operands for ${operator}: ${nameOf(left)} and ${nameOf(right)}`)
@@ -65,7 +68,10 @@ function numeric(operator: string, left: Value<number | boolean>, right: Value<n
   return yieldsFloat ? new FloatValue(result) : integer(result)
 }
 
-/** `'%s: %02d' % (a, b)`. @throws Error for what it does not know: other prompts would be wrong in silence. */
+/**
+ * `'%s: %02d' % (a, b)`.
+ * @throws Error for unsupported formats: otherwise prompts would be silently wrong.
+ */
 export function percentFormat(text: string, values: readonly Value[], mayBeUnused = false): string {
   let next = 0
   const result = text.replace(/%(?:(-?)(0?)(\d{0,3})([sd%])|)/g, (mark, left, zero, width, kind) => {
@@ -84,7 +90,10 @@ export function percentFormat(text: string, values: readonly Value[], mayBeUnuse
   return result
 }
 
-/** A value as `{:02d}` asks. @throws Error for another format. */
+/**
+ * Formats a value like `{:02d}`.
+ * @throws Error for another format.
+ */
 export function formatValue(value: Value, form: string): string {
   const [, align, zero, width, kind] = /^([<>^]?)(0?)(\d{0,3})([sd]?)$/.exec(form) ?? []
   const isWhole = isNumber(value) && !isFloat(value)
@@ -104,7 +113,7 @@ function exact(number: number): Value {
 }
 
 interface Padding {
-  /** As in formats of Python: `=` fills between the sign and the digits. */
+  /** As in Python's formats: `=` pads between the sign and the digits. */
   readonly align: string
   readonly fill: string
   readonly width: number

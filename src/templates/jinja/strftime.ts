@@ -3,7 +3,7 @@ const DAYS = 'Sunday Monday Tuesday Wednesday Thursday Friday Saturday'.split(' 
 
 const padded = (number: number, digits = 2) => String(number).padStart(digits, '0')
 
-/** Python's `datetime.strftime` with the names of its default locale. A directive that is not known stays as it is. */
+/** Python's `datetime.strftime` with the names of its default locale. An unknown directive is left unchanged. */
 export function strftime(date: Date, format: string): string {
   const hour = date.getHours()
   const startOfYear = Date.UTC(date.getFullYear(), 0, 0)

@@ -22,7 +22,7 @@ import {
   type Value,
 } from './values.ts'
 
-/** What all chat templates can call, with the names that Transformers gives it. */
+/** Functions and values that all chat templates can use, with the names in Transformers. */
 const GLOBALS: Readonly<Record<string, Value>> = {
   true: boolean(true),
   True: boolean(true),
@@ -60,20 +60,20 @@ function dict(args: readonly Value[]): Value {
   return new MapValue(new Map<Key, Value>([...entries, ...namedOnes]))
 }
 
-/** A chat template in Jinja. It renders what Hugging Face Transformers renders from the same variables. */
+/** A chat template in Jinja. It renders the same as Hugging Face Transformers from the same variables. */
 export class JinjaTemplate {
   readonly #program: Node
 
-  /** @throws Error when the source is no template. */
+  /** @throws Error for a source that is not a template. */
   constructor(source: string) {
-    // Jinja2 reads all ends of lines as this one.
+    // Jinja2 normalises all line ends to this one.
     const tokens = tokenize(source.replace(/\r\n?/g, '\n'), { lstrip_blocks: true, trim_blocks: true })
     this.#program = parse(withTestsAsFilters(tokens) as typeof tokens) as unknown as Node
   }
 
   /**
-   * @param variables values of JSON.
-   * @throws Error when the template refuses them.
+   * @param variables JSON values.
+   * @throws Error when the template rejects them.
    */
   render(variables: Readonly<Record<string, unknown>>): string {
     const scope = newScope()

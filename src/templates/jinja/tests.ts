@@ -40,7 +40,7 @@ export function contains(container: Value, value: Value): boolean {
   return iterate(container).some((item) => equal(item, value))
 }
 
-/** Those of Jinja, by name. */
+/** Jinja's tests, by name. */
 const TESTS: ReadonlyMap<string, Test> = new Map<string, Test>([
   ['boolean', isBoolean],
   ['callable', isFunction],

@@ -10,12 +10,12 @@ const OPENS: Readonly<Record<string, string>> = {
   OpenCurlyBracket: 'CloseCurlyBracket',
 }
 const LITERALS = new Set(['StringLiteral', 'NumericLiteral'])
-/** Words that end a test rather than being its argument. */
+/** Words that end a test rather than begin its argument. */
 const WORDS = new Set(['and', 'or', 'else', 'is', 'not', 'if', 'in'])
 
 /**
- * The library's parser knows no tests with arguments: `x is divisibleby(2)`, `x is in ['a']`. They become filters, which
- * bind in the same way: `x | is divisibleby(2)`.
+ * The library's parser does not support tests with arguments: `x is divisibleby(2)`, `x is in ['a']`. They become
+ * filters, which have the same precedence: `x | is divisibleby(2)`.
  */
 export function withTestsAsFilters(tokens: readonly Token[]): Token[] {
   const result: Token[] = []
@@ -40,7 +40,7 @@ export function withTestsAsFilters(tokens: readonly Token[]): Token[] {
   return result
 }
 
-/** Behind the argument of a test; `from` where there is none. */
+/** The index after the argument of a test; `from` if there is none. */
 function endOfArgument(tokens: readonly Token[], from: number): number {
   const first = tokens[from]
   if (first === undefined) return from

@@ -7,7 +7,7 @@ export interface Value<Inner = unknown> {
   __bool__(): { readonly value: boolean }
 }
 
-/** The variables of one part of a template; those of the parts around it are seen through it. */
+/** The variables of one part of a template; it also sees those of the enclosing parts. */
 export interface Scope {
   readonly variables: ReadonlyMap<string, Value>
   setVariable(name: string, value: Value): Value
@@ -20,7 +20,7 @@ export type Key = string | number | boolean | null
 export type Call = (args: readonly Value[], scope: Scope) => Value
 type ClassOf<Inner> = new (value?: Inner) => Value<Inner>
 
-// The library does not export its classes of values, so they are those of values that it makes.
+// The library does not export its value classes, so they are taken from values that it creates.
 const scope = new Environment()
 function classOf<Inner>(sample: unknown): ClassOf<Inner> {
   return scope.set(`v${scope.variables.size}`, sample).constructor as unknown as ClassOf<Inner>
@@ -64,7 +64,7 @@ export const isNumber = (value: Value): value is Value<number | boolean> =>
   isInteger(value) || isFloat(value) || isBoolean(value)
 export const isTrue = (value: Value): boolean => value.__bool__().value
 
-/** Values of JSON, and functions on values. */
+/** Converts JSON values, and functions on values. */
 export function toValue(given: unknown): Value {
   switch (typeof given) {
     case 'string':
@@ -83,13 +83,16 @@ export function toValue(given: unknown): Value {
   return new MapValue(new Map(Object.entries(given as object).map(([key, inner]) => [key, toValue(inner)])))
 }
 
-/** @throws Error for what Python cannot hash. */
+/** @throws Error for values that Python cannot hash. */
 export function keyOf(value: Value): Key {
   if (isString(value) || isNumber(value) || isNone(value)) return value.value as Key
   throw new Error(`unhashable type: ${nameOf(value)}`)
 }
 
-/** What a loop goes through. @throws Error for what Python does not iterate over. */
+/**
+ * The items that a loop iterates over.
+ * @throws Error for values that Python does not iterate over.
+ */
 export function iterate(value: Value): readonly Value[] {
   if (isList(value)) return value.value
   if (isMap(value)) return [...value.value.keys()].map(toValue)
@@ -113,7 +116,10 @@ export function equal(left: Value, right: Value): boolean {
   return left.constructor === right.constructor && left.value === right.value
 }
 
-/** Negative, 0 or positive. @throws Error for what Python does not order. */
+/**
+ * Negative, 0 or positive.
+ * @throws Error for values that Python does not order.
+ */
 export function compare(left: Value, right: Value): number {
   if (isNumber(left) && isNumber(right)) return Number(left.value) - Number(right.value)
   if (isString(left) && isString(right)) return left.value === right.value ? 0 : left.value < right.value ? -1 : 1
@@ -132,8 +138,8 @@ export function textOf(value: Value): string {
 }
 
 /**
- * A placeholder for what a client wrote. Where a template writes one as JSON or as Python's `repr`, a letter says so: what it
- * stands for must then be written in the same way.
+ * A placeholder for a client's text. If a template writes it as JSON or as Python's `repr`, a letter is added: the
+ * client's text must then be written in the same form.
  */
 const PLACEHOLDER = /\uE000(\d+)\uE001/g
 const MARKED = { json: '\uE000$1j\uE001', repr: '\uE000$1r\uE001' } as const
@@ -156,7 +162,7 @@ function repr(value: Value): string {
 }
 
 const ESCAPES: Readonly<Record<string, string>> = { '\\': '\\\\', '\n': '\\n', '\r': '\\r', '\t': '\\t' }
-/** Placeholders are written with private characters, and stay. */
+/** Placeholders are written with private-use characters, and are kept. */
 const UNPRINTABLE = /\\|(?! )[\p{Cc}\p{Cf}\p{Cs}\p{Cn}\p{Z}]/gu
 
 function quoted(text: string): string {
@@ -164,7 +170,7 @@ function quoted(text: string): string {
   return (mark + pythonEscaped(text, mark) + mark).replace(PLACEHOLDER, MARKED.repr)
 }
 
-/** What Python's `repr` of a text has between its quotation marks. */
+/** The text between the quotation marks of Python's `repr`. */
 export function pythonEscaped(text: string, mark = "'"): string {
   const escaped = text.replace(UNPRINTABLE, (character) => {
     const code = character.codePointAt(0)!
@@ -174,7 +180,7 @@ export function pythonEscaped(text: string, mark = "'"): string {
   return mark === "'" ? escaped.replaceAll("'", "\\'") : escaped
 }
 
-/** The shortest digits, as both languages find them, in Python's spelling. */
+/** The shortest digits, which both languages determine alike, in Python's spelling. */
 function floatText(number: number): string {
   if (Number.isNaN(number)) return 'nan'
   if (!Number.isFinite(number)) return number < 0 ? '-inf' : 'inf'
@@ -193,13 +199,16 @@ function floatText(number: number): string {
 
 export interface JsonForm {
   readonly ascii: boolean
-  /** Text of one step; null for one line. */
+  /** Text of one indentation step; null for output on one line. */
   readonly indent: string | null
   readonly separators: readonly [item: string, key: string]
   readonly sorted: boolean
 }
 
-/** Python's `json.dumps`. @throws Error for what is not JSON. */
+/**
+ * Python's `json.dumps`.
+ * @throws Error for values that JSON does not have.
+ */
 export function jsonOf(value: Value, form: JsonForm, depth = 0): string {
   if (isString(value)) {
     const json = JSON.stringify(value.value)
@@ -237,7 +246,7 @@ function asciiOf(json: string): string {
   )
 }
 
-/** For messages. */
+/** The type's name, for messages. */
 export function nameOf({ type }: Value): string {
   return type.replace(/Value$/, '').toLowerCase()
 }

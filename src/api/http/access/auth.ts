@@ -20,7 +20,10 @@ declare module 'fastify' {
   }
 }
 
-/** How keys are written in headers other than `Authorization`. Pages can set no header of a WebSocket but its subprotocols. */
+/**
+ * How keys are written in headers other than `Authorization`. The subprotocol is the only header of a WebSocket that a
+ * page can set.
+ */
 const KEY_HEADERS = {
   'x-api-key': /^(\S+)$/,
   'sec-websocket-protocol': /(?:^|,) *api-key\.([^\s,]+)/,
@@ -59,7 +62,7 @@ export function requireApiKey(app: FastifyInstance, keys: ApiKeys): void {
   })
 }
 
-/** Why a request without a key is not answered where others are; null if it is. */
+/** Why a request without a key is not served from a keyless endpoint; null if it is. */
 function refusalOf(request: FastifyRequest): ApiError | null {
   const obstacle = obstacleOf(request)
   if (obstacle === null) return null
@@ -91,7 +94,7 @@ export function accessError(principal: Principal | null, { url, scope }: Accesse
   return scope && !principal.scopes.has(scope) ? outOfScope(scope) : undefined
 }
 
-/** @throws ApiError 403 when a key has not the scope that a part of a request needs. */
+/** @throws ApiError 403 when a key lacks the scope that a part of a request needs. */
 export function requireScope({ scopes }: Principal, scope: Scope): void {
   if (!scopes.has(scope)) throw outOfScope(scope)
 }

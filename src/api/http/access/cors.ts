@@ -63,7 +63,7 @@ function allowedHeaders(requested: string | undefined): string {
 }
 
 /**
- * Refuses a WebSocket to a page that could not call with `fetch` either: browsers leave this check to servers.
+ * Rejects a WebSocket from a page that may not call with `fetch` either: browsers leave this check to servers.
  * @throws ApiError 403
  */
 export function checkSocketOrigin({ headers }: Pick<FastifyRequest, 'headers'>, origins: readonly string[]): void {

@@ -120,14 +120,17 @@ export class BodyReader {
   }
 
   /**
-   * Reads a body that is no JSON. Its bytes may outlive the response.
+   * Reads a body that is not JSON. Its bytes may outlive the response.
    * @throws ApiError 413 when it is too large, 503 when the budget has no room in time.
    */
   async readBytes(call: ApiCall): Promise<Buffer> {
     return (await this.#admit(call)).bytes
   }
 
-  /** Waits for room for bytes of a message. @throws ApiError 503 when the budget has none in time. */
+  /**
+   * Waits for room for the bytes of a message.
+   * @throws ApiError 503 when there is none in time.
+   */
   reserve(
     bytes: number,
     isBegun: boolean,
@@ -205,7 +208,7 @@ async function decompressed(bytes: Buffer): Promise<Buffer<ArrayBuffer>> {
 
 const zstd = promisify(zstdDecompress)
 
-/** Gathers texts by name. Empty ones are fields that were left out, and the last one counts of a name that is no list. */
+/** Collects texts by name. An empty text counts as absent, and the last one counts for a name that is not a list. */
 function fieldsOf(texts: Iterable<readonly [string, string]>, lists: readonly string[]): FormFields['fields'] {
   const fields = new Map<string, string>()
   const items = new Map<string, string[]>()

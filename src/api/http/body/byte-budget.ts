@@ -7,7 +7,9 @@ const WAIT_MS = 60_000
 const MOST_WAITING = 1024
 const RETRY_SECONDS = 5
 
-/** The part of the budget that one organisation may hold, and the bytes that it may hold in any case: enough for a message. */
+/**
+ * The share of the budget that one organisation may hold, and a minimum that it may always hold: enough for a message.
+ */
 const SHARE = 1 / 2
 const LEAST_SHARE_BYTES = 32 * 2 ** 20
 
@@ -21,7 +23,7 @@ export interface ByteBudgetOptions {
 
 interface Waiting {
   readonly id: number
-  /** The line in which it waits: its owner's, or one for messages of its owner that have begun. */
+  /** The queue in which it waits: that of its owner, or a separate one for messages of its owner that have begun. */
   readonly organisation: string
   readonly owner: string
   readonly bytes: number
@@ -60,15 +62,15 @@ export class ByteBudget {
   /**
    * Resolves when there is room. A body larger than the whole budget gets all of it.
    * @param signal cancels the wait.
-   * @param isBegun whether it is the rest of something that holds room: without more, it would keep what it has, so it waits
-   * for no share.
+   * @param isBegun whether it is the rest of a body that already holds room, which it would otherwise keep while it
+   * waits: so it does not wait for its owner's share.
    * @throws ApiError 503 when there is no room in time; the signal's reason when it is aborted.
    */
   async acquire(bytes: number, owner: string, signal: AbortSignal, isBegun = false): Promise<ByteLease> {
     signal.throwIfAborted()
     const wanted = Math.min(bytes, this.#limit)
     const organisation = isBegun ? `${owner} begun` : owner
-    // Small bodies would keep the share of their organisation used up, and a large one waiting.
+    // Small bodies would otherwise use up their organisation's share again and again, while a large one waits.
     const isFirst = this.#next === undefined && this.#queue.sizeOf(organisation) === 0
     const isNext = isFirst && this.#isInShare({ organisation, owner, bytes: wanted })
     if (isNext && this.#taken + wanted <= this.#limit) return this.#lease(wanted, owner)
@@ -103,7 +105,7 @@ export class ByteBudget {
     })
   }
 
-  /** The next in turn whose organisation has not used up its share. There may be no room for it yet. */
+  /** The next in turn whose organisation has not used up its share. The budget may not have room for it yet. */
   get #next(): Waiting | undefined {
     return this.#queue.heads.find((item) => this.#isInShare(item))
   }

@@ -11,7 +11,7 @@ export function restoreTexts(body: object, text: string): void {
   if (root.size > 0) restore(root, text)
 }
 
-/** One of them is where there is such JSON, or an escape that may spell one. */
+/** Every body with such JSON contains one of these, or an escape that may spell one. */
 const MARKS = /tool_use|tool_calls|input_json|\\u00/
 
 type Fields = Record<string | number, unknown>

@@ -11,9 +11,9 @@ const PIECE_BYTES = 128 * 1024
 const LIMITS = { parts: MOST_PARTS, fieldNameSize: 200, headerPairs: 20, headerSize: 8 * 1024 }
 
 /**
- * Splits a whole multipart form into its parts, by name. Only items of a list have one name: of those in `lists`, and of names
- * that end with `[]`.
- * @throws ApiError 400 for a form that is invalid.
+ * Splits a whole multipart form into its parts, by name. Only items of lists may share a name: the names in `lists`,
+ * and names that end with `[]`.
+ * @throws ApiError 400 for an invalid form.
  */
 export async function splitForm(
   bytes: Buffer,
@@ -44,8 +44,9 @@ export async function splitForm(
 }
 
 /**
- * The fields of a URL-encoded form, of which there may be as many: a million of them would hold up all other requests.
- * @throws ApiError 400 for more.
+ * The fields of a URL-encoded form. Their number is limited as for multipart forms: a million fields would delay all
+ * other requests.
+ * @throws ApiError 400 for too many fields.
  */
 export function urlEncodedFields(bytes: Buffer): URLSearchParams {
   const text = bytes.toString()

@@ -17,8 +17,8 @@ export interface InlineBytes {
 const SHORTEST = 16 * 1024
 
 /**
- * Whether a text of JSON may hold a string that is long enough. To look through a body of many small items takes longer than all
- * else that is done with it.
+ * Whether JSON text may contain a string that is long enough. Searching a body of many small items takes longer than
+ * all its other processing.
  */
 export function mayHoldMedia(text: string): boolean {
   for (let at = 0; at + SHORTEST <= text.length; ) {
@@ -56,7 +56,7 @@ export function putAt(body: unknown, path: Path, value: unknown): void {
 
 function decoded(text: string, key: string | number): Uint8Array<ArrayBuffer> | null {
   const isUrl = typeof key === 'string' && !BASE64_KEYS.includes(key)
-  // The bytes alone would not say in which charset a text is.
+  // The bytes alone would not identify the charset of a text.
   if (isUrl ? !/^\s*data:/i.test(text.slice(0, 100)) : isTextUrl(text)) return null
   try {
     const located = locate(isUrl ? { type: 'url', url: text } : { type: 'base64', data: text }, '')

@@ -10,7 +10,7 @@ import { CLIENT_CLOSED_REQUEST } from '../connection/abort-signal.ts'
 import type { Examinations } from '../examinations.ts'
 import { FINGERPRINT, notesOf, warnIn } from './response-notes.ts'
 
-/** With the value `background`, a call gives way to all others, as the lines of batches do. */
+/** With the value `background`, a call yields to all others, like the lines of batches. */
 export const PRIORITY_HEADER = 'x-lookout-priority'
 
 /** The services that record the usage of requests. */
@@ -23,7 +23,7 @@ export interface Metering {
 interface MeteredUse {
   readonly endpoint: string
   readonly model: ServedModel
-  /** What holds for all its work; by default what the call says. */
+  /** Terms of all its work; by default, those of the call. */
   readonly terms?: WorkTerms
 }
 
@@ -33,11 +33,11 @@ export interface MeteredRequest {
   readonly caller: Caller
   /** The tokens that its engine has counted so far. */
   readonly tokens: TokenCounts
-  /** Identifies everything that the answer's numbers depend on; null where that is unknown, or not yet known. */
+  /** Identifies everything that the answer's numbers depend on; null if unknown, or not yet known. */
   readonly fingerprint: string | null
   /**
    * Call it before sending the last byte of a complete response, so that the ledger has everything that a client saw.
-   * @param pages how many pages of a document the response has.
+   * @param pages number of document pages in the response.
    */
   finish(reason: string, pages?: number): void
 }

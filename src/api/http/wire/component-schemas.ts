@@ -94,7 +94,10 @@ function adaptedProperties(properties: Schemas, all: Schemas): Schemas {
   )
 }
 
-/** Tells a default in words: types in TypeScript require fields that have one, and no client in Go takes an object. */
+/**
+ * Describes a default in words: types in TypeScript require fields that have one, and no client in Go accepts an
+ * object.
+ */
 function withoutDefault({ default: value, ...schema }: Schema): Schema {
   if (value === undefined || value === null || typeof value === 'object') return schema
   return { ...schema, ...described(schema, `Default: \`${value}\`.`) }

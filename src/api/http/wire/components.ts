@@ -23,7 +23,10 @@ function named(schemas: typeof requestSchemas) {
     object: <Shape extends z.core.$ZodLooseShape>(id: string, shape: Shape) => add(id, z.object(shape)),
     /** Rejects unknown keys. */
     strictObject: <Shape extends z.core.$ZodLooseShape>(id: string, shape: Shape) => add(id, z.strictObject(shape)),
-    /** @param key the field that tells the members apart. @param error the message for a value that matches no member. */
+    /**
+     * @param key the field that distinguishes the members.
+     * @param error the message for a value that matches no member.
+     */
     union: <Key extends string, All extends Members>(id: string, key: Key, members: All, error?: string) =>
       add(id, z.discriminatedUnion(key, members, error === undefined ? {} : { error })),
   }

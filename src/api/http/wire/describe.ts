@@ -72,7 +72,7 @@ export function ok(description: string, content: Content): Operation['replies'] 
   return { 200: { description, content } }
 }
 
-/** The part of a file that a client asks for. */
+/** The requested part of a file. */
 export const RANGE = {
   name: 'range',
   in: 'header',

@@ -9,7 +9,7 @@ export const storable = z
   .string()
   .refine((text) => text.isWellFormed() && !text.includes('\0'), 'expected text without NUL and half characters')
 
-/** What clients may attach to what they make. It needs a name in `openapi.json`. */
+/** Metadata that clients may attach to their objects. It needs a name in `openapi.json`. */
 export const metadataPairs = () =>
   clientMap(storable.max(512), {
     key: storable.max(LONGEST_KEY, `expected keys of at most ${LONGEST_KEY} characters`),

@@ -10,12 +10,12 @@ const MAX_CATEGORIES = 100
 const MAX_NAME_LENGTH = 200
 const MAX_EXEMPLARS = 16
 const MAX_ANNOTATIONS = 100
-/** Columns or rows; what a grid may have in all depends on its coarser ones. */
+/** Maximum columns or rows; the maximum of a grid in total depends on its coarser grids. */
 const MOST_TILES = 128
 /** Far larger than any image that the server decodes. */
 const MAX_PIXEL = 1_000_000
 const MAX_FRAMES = 256
-/** About a century: frames of cameras may have times since an epoch. */
+/** About a century: cameras may count the times of frames from an epoch. */
 const MAX_SECONDS = 4_000_000_000
 /** Larger than any state that the server makes. */
 const MAX_STATE_LENGTH = 8_192
@@ -37,7 +37,7 @@ const frames = z
     context.addIssue({ code: 'custom', path: [at, 'timestamp'], message: 'expected timestamps that do not decrease' })
   })
 
-/** What a request is about. Only with `tracks`, it may be a video or frames, and then it must be. */
+/** The media of a request. With `tracks`, it must be a video or frames; without, an image. */
 const subject = requests.union('DetectSubject', 'type', [
   media,
   requests.object('DetectVideo', { type: z.literal('video'), video_url: mediaUrl }),

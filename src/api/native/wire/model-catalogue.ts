@@ -48,7 +48,7 @@ const catalogueModel = responses.object('CatalogueModel', {
   served_as: z.string().nullable().describe('The id for requests, if the server already has the model.'),
 })
 
-/** Response of `GET /v1/models/catalogue`: models that Lookout can fetch, those that suit the server's machine best first. */
+/** Response of `GET /v1/models/catalogue`: models that Lookout can download, best for the server's machine first. */
 export const modelCatalogue = responses.object('ModelCatalogue', {
   object: z.literal('list'),
   checked: z.string().describe('The date on which the facts were looked up.'),

@@ -202,7 +202,7 @@ export const WATCH_PATHS = operations({
   },
 })
 
-/** What is stored of an event. */
+/** The paths of an event's stored files. */
 function ofEvent(
   id: string,
   { summary, seq, reply }: Readonly<Record<'summary' | 'seq' | 'reply', string>>,

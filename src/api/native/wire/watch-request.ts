@@ -14,15 +14,15 @@ const MOST_COUNTED = 20
 const LONGEST_SECONDS = 3_600
 const DAY_SECONDS = 86_400
 const LONGEST_URL = 2_048
-/** Before the start of an event, and after it. */
+/** Maximum before the start of an event, and maximum after its end. */
 const LONGEST_CLIP_SECONDS = 30
 
-/** A field that may be left out, or null. */
+/** A field that may be absent or null. */
 function optional<Schema extends z.ZodType>(schema: Schema) {
   return schema.nullish().transform((given) => given ?? undefined)
 }
 
-/** A field that has a default where it is left out, or null: for fields to which null does not mean something else. */
+/** A field with a default if absent or null; for fields where null has no other meaning. */
 function usual<Schema extends z.ZodType>(schema: Schema, value: z.core.util.NoUndefined<z.output<Schema>>) {
   return schema
     .nullable()
@@ -90,7 +90,7 @@ const questions = z
     }
   })
 
-/** What is wrong with a question as a whole: where, and what; null for nothing. */
+/** The problem with a question as a whole: its path and the message; null if there is none. */
 function faultOf(one: QuestionBody, names: ReadonlySet<string>): [path: (string | number)[], message: string] | null {
   if (names.has(one.name)) return [['name'], 'another question has this name']
   const { event } = one
@@ -204,7 +204,10 @@ export const watchRequest = requests.strictObject('WatchRequest', {
 })
 export const watchBody = bodyFormat(import.meta.url, 'watchRequest', watchRequest)
 
-/** Body of `PATCH /v1/watches/{watch_id}`: what is to change. Null stands for nothing where a watch can have none, else for no change. */
+/**
+ * Body of `PATCH /v1/watches/{watch_id}`: the changes. Null removes a setting if a watch can lack it; otherwise null
+ * changes nothing.
+ */
 export const watchChange = requests.strictObject('WatchChange', {
   model: optional(z.string()),
   name: name.optional(),
@@ -223,7 +226,7 @@ export const watchChangeBody = bodyFormat(import.meta.url, 'watchChange', watchC
 /** Body of `POST /v1/watches/{watch_id}/frames`, for `openapi.json` only. */
 export const watchPicture = z.string().meta({ format: 'binary' }).register(requestSchemas, { id: 'WatchPicture' })
 
-/** What a text message of a WebSocket says of the frame that follows. */
+/** A text message of a WebSocket, which describes the next frame. */
 export const watchFrameNote = z.strictObject({
   type: z.literal('frame'),
   time: optional(dateTime),

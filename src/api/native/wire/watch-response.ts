@@ -152,7 +152,7 @@ export const watchEventList = responses.object('WatchEventList', {
 })
 
 const answers = z.array(answer)
-/** An event of a stream that is a look. It has no number, and is not kept. */
+/** A look, as an event of a stream. It has no number and is not stored. */
 export const watchLook = responses.object('WatchLook', {
   object: z.literal('look'),
   watch: z.string(),

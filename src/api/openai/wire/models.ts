@@ -8,7 +8,7 @@ const plain = {
   owned_by: z.string(),
 }
 
-/** The fields after `owned_by` are those of Mistral's API and vLLM's; only servers with `compatibility: openai` have them. */
+/** The fields after `owned_by` are from Mistral's API and vLLM; only servers with `compatibility: openai` have them. */
 export const model = responses.object('Model', {
   ...plain,
   type: z.literal('base').optional(),

@@ -6,7 +6,7 @@ import type { MessageErrorBody } from './wire/message-response.ts'
 
 const REQUEST_ID = 'request-id'
 
-/** Has all responses of a scope's endpoints, errors too, look as those of Anthropic's API. */
+/** Makes all responses of a scope's endpoints, including errors, look like those of Anthropic's API. */
 export function answerAsAnthropic(scope: FastifyInstance): void {
   scope.setErrorHandler(handleError)
   scope.addHook('onRequest', (request, reply, done) => {

@@ -72,7 +72,7 @@ function toModelInfo({ served, contextTokens, outputTokens }: ServedModel): Mode
     max_input_tokens: contextTokens,
     max_tokens: outputTokens,
     lifecycle: 'active',
-    // Clients with types have these fields, and some read no model that lacks one.
+    // Typed clients have these fields, and some reject a model that lacks one.
     ...{ capabilities: null, deprecated_at: null, line: null, retires_at: null },
   }
 }

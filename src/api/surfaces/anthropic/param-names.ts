@@ -11,7 +11,7 @@ const OPTIONS = namesOf([
  * Maps the parameters of a chat to those of its request.
  * @param messages each chat message's place in the request.
  * @param tools each chat tool's index in the request.
- * @param format the parameter with the reply's format, which has an older name too.
+ * @param format the parameter with the reply's format, which also has an older name.
  */
 export function paramNames(messages: readonly MessagePlace[], tools: readonly number[], format: Path): Names {
   const formatNames = namesOf([
@@ -35,11 +35,11 @@ function messagePath({ param, parts, calls }: MessagePlace, [key, index = 0, ...
   if (key === 'tool_calls') return [...calls[index]!, 'input']
   const part = parts[index] ?? param
   if (key !== 'content' || rest.length === 0) return part
-  // An image or a document has one source, which a chat writes in another form.
+  // An image or a document has one source, whose form differs in a chat.
   return [...part, rest[1] === 'pages' ? 'pages' : 'source']
 }
 
-/** A tool has its function's fields; the schema has another name. */
+/** A tool has the fields of its function; the schema has another name. */
 function toolPath(index: number, [, field, ...rest]: Path): Path {
   const named = field === undefined ? [] : [field === 'parameters' ? 'input_schema' : field]
   return ['tools', index, ...named, ...rest]

@@ -16,7 +16,7 @@ export function addOcr(app: FastifyInstance, serving: Serving): void {
   addCalls(app, { bucket: 'multilook', answers: { '/v1/ocr': (call) => ocr(call, serving) } })
 }
 
-/** @returns the JSON of the response, written page by page: that of many images takes long. */
+/** @returns the JSON of the response, serialised page by page: many images take long. */
 export async function ocr(call: ApiCall, serving: Serving): Promise<Readable | object> {
   const { read, metered, caller, signal } = await admit(call, serving, READING)
   const { pages, byteLength } = await serving.conversations.ocr(toRequest(read.value), caller, signal)
@@ -37,7 +37,7 @@ function toRequest({ document, pages, ...body }: OcrRequestBody): OcrRequest {
   const selected = Array.isArray(pages) ? pages.join(',') : pages
   return {
     ...toDocument(document),
-    // The conversation counts from 1.
+    // The conversation numbers pages from 1.
     pages: selected?.replace(/\d+/g, (page) => String(Number(page) + 1)) ?? null,
     figures: {
       shown: body.include_image_base64 === true,
@@ -62,7 +62,7 @@ function toDocument(document: OcrRequestBody['document']): Pick<OcrRequest, 'doc
   }
 }
 
-/** @param images how many the pages before have. */
+/** @param images number of images on the previous pages. */
 function toPage(page: OcrPage, images: number, body: OcrRequestBody): OcrPageBody {
   const { size, dpi, isCut } = page
   const blocks = page.blocks.map((block) => {

@@ -110,7 +110,8 @@ function structureOf({ format }: ReplyBody): Structure | null {
 
 function toMessages(messages: readonly MessageBody[]): Message[] {
   const calls = new Calls()
-  // Clients that cut the beginning off, as Home Assistant does, may leave results whose calls are gone. Ollama shows them.
+  // Clients that truncate the beginning of a conversation, such as Home Assistant, may leave results without their
+  // calls. Ollama shows them to the model.
   const begins = messages.findIndex(({ role }) => role !== 'system' && role !== 'tool')
   return messages.map((message, index) =>
     toMessage(
@@ -194,7 +195,7 @@ function callsOf(lists: Map<string, OpenCalls>, key: string): OpenCalls {
   return getOrMake(lists, key, () => new OpenCalls())
 }
 
-/** The bytes of an image show its type. There is no other place for a PDF. */
+/** An image's type is detected from its bytes. PDFs are sent as images, because there is no other field for them. */
 function partsOf(content: string | null | undefined, images: MessageBody['images']): ContentPart[] {
   return [
     ...(images ?? []).map(

@@ -29,7 +29,7 @@ export async function embed(call: ApiCall, serving: Serving): Promise<Readable |
   return longList('embeddings', vectors, (vector) => Array.from(vector), rest)
 }
 
-/** `POST /api/embeddings`, of one text. */
+/** `POST /api/embeddings`, for a single text. */
 export async function embedOne(call: ApiCall, serving: Serving): Promise<{ readonly embedding: readonly number[] }> {
   const { prompt, ...asked } = (await serving.bodies.read(call, embeddingBody)).value
   const texts = prompt ? [{ content: prompt, param: ['prompt'] }] : []
@@ -37,7 +37,7 @@ export async function embedOne(call: ApiCall, serving: Serving): Promise<{ reado
   return { embedding: vectors.flatMap((vector) => Array.from(vector)) }
 }
 
-/** A request without a text only asks for the model, which is loaded on demand. */
+/** A request without a text only asks to load the model, which is loaded on demand anyway. */
 async function vectorsOf(call: ApiCall, serving: Serving, { model, texts, dimensions, truncate }: Asked) {
   const find = () => findModel(serving.models, model)
   if (texts.length === 0) {

@@ -57,7 +57,7 @@ export function chatCompletions({
         },
       }
       const rated = chat.topLogProbs !== null
-      // Clients of Mistral's API know no `stream_options`, and reject a call in parts and a usage of null.
+      // Clients of Mistral's API do not know `stream_options`, and reject calls in several chunks and a usage of null.
       const callsAreWhole = /^mistral-client/i.test(call.headers['user-agent'] ?? '')
       const tellsUsage = !callsAreWhole && body.stream_options?.include_usage === true
       const writer = new CompletionWriter(heading, { rated, tellsUsage, callsAreWhole, compatibility, metered }, count)

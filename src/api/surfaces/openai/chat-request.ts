@@ -39,7 +39,7 @@ export function toChatRequest(
   }
 }
 
-/** Gives videos and sounds parts of their own. Some clients, such as Dify, send their data URLs as images. */
+/** Makes videos and audio separate parts. Some clients, such as Dify, send their data URLs as images. */
 function withOwnParts(message: Message): Message {
   if (message.role !== 'user' || typeof message.content === 'string') return message
   return { ...message, content: message.content.map(withOwnType) }
@@ -121,14 +121,14 @@ function paramNames(body: ChatRequestBody, tools: readonly number[]): Names {
     if (list === 'messages' && key === 'content' && typeof at === 'number' && rest.length > 0) {
       const part: object | string | undefined = body.messages[index as number]?.content?.[at]
       if (typeof part === 'object' && 'sent' in part) return [list, index!, key, at, part.sent as string]
-      // The client's own name of a part, whose media may have become another.
+      // The client's own name for a part whose media type may have changed.
       if (typeof part === 'object' && 'image_url' in part) return [list, index!, key, at, 'image_url', ...rest.slice(1)]
     }
     return names(path)
   }
 }
 
-/** The names of the parameters that ask for a structure, in the words of the client. */
+/** The client's names of the parameters that request a structure. */
 export function structureNames({ response_format: format, structured_outputs: outputs }: StructureBody): Names {
   if (outputs) {
     const field = (kind: string) => ['structured_outputs', kind]

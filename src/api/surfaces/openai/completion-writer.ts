@@ -28,10 +28,10 @@ export interface CompletionForm {
   readonly rated: boolean
   /** Whether a stream includes usage: in the finish by the contract, in a later chunk without choices by OpenAI. */
   readonly tellsUsage: boolean
-  /** Whether a stream is as Mistral's API sends it: each call in one chunk, and usage in the finish alone. */
+  /** Whether a stream has the form of Mistral's API: each call in one chunk, and usage only in the finish. */
   readonly callsAreWhole: boolean
   readonly compatibility: Compatibility
-  /** What the engine has counted of the request so far. */
+  /** The tokens counted for the request so far. */
   readonly metered: Pick<MeteredRequest, 'tokens'>
 }
 
@@ -209,12 +209,12 @@ type Choice = ChatCompletionChunkBody['choices'][number]
 /** A delta that cannot occur elsewhere in a chunk: a model's name may be any text, but has no unescaped quote. */
 const SEAM: Choice['delta'] = { content: 'delta' }
 
-/** Some of OpenAI's clients lose a reply whose reason they do not know. The one after an interrupted thought is complete. */
+/** Some of OpenAI's clients lose a reply with an unknown reason. The reply after an interrupted thought is complete. */
 function toReason({ reason }: ReplyFinish, compatibility: Compatibility): FinishReason {
   return compatibility === 'openai' && reason === 'interrupted' ? 'stop' : reason
 }
 
-/** The contract's usage, whose replies have no other fields. */
+/** Usage as the contract defines it: its replies have no other fields. */
 function toUsage({ promptTokens, completionTokens, audioTokens }: Usage): UsageBody {
   return {
     prompt_tokens: promptTokens,
@@ -224,7 +224,10 @@ function toUsage({ promptTokens, completionTokens, audioTokens }: Usage): UsageB
   }
 }
 
-/** With the details of OpenAI's API. Rounds of one request, such as those of the focus tool, share what is cached. */
+/**
+ * Usage with the details of OpenAI's API. The rounds of one request, such as those of the focus tool, share cached
+ * tokens.
+ */
 export function toOpenAiUsage(usage: Usage, { tokens }: CompletionForm['metered']): UsageBody {
   const { promptTokens, imageTokens, audioTokens, reasoningTokens } = usage
   return {

@@ -19,10 +19,10 @@ import {
   completionBody,
 } from './wire/completion.ts'
 
-/** OpenAI's. */
+/** OpenAI's default. */
 const DEFAULT_TOKENS = 16
 
-/** `POST /v1/completions`, which the contract does not have: texts that the model goes on with. */
+/** `POST /v1/completions`, which the contract does not have: texts that the model continues. */
 export function addCompletions(app: FastifyInstance, serving: Serving): void {
   const surface = completions(serving)
   addCalls(app, { bucket: 'chat', answers: { '/v1/completions': (call) => serveChat(call, serving, surface) } })
@@ -57,14 +57,14 @@ function toTextRequest(body: CompletionRequestBody): TextRequest {
 type Prompt = TextRequest['prompts'][number]
 type Choice = CompletionBody['choices'][number]
 
-/** A completion so far. */
+/** The current state of a completion. */
 interface Written {
   text: string
   logProbs: TokenLogProb[]
   reason: Choice['finish_reason']
-  /** Where the next token begins. */
+  /** Where the next token begins in the text. */
   offset: number
-  /** Reads what tokens print, of which several may print one character. */
+  /** Decodes tokens; one character may take several. */
   readonly decoder: InstanceType<typeof TextDecoder>
 }
 
@@ -116,7 +116,7 @@ class TextWriter implements ReplyWriter<ChoiceEvent> {
     kept.logProbs.push(...(event.logProbs ?? []))
     if (event.type === 'text') kept.text += event.text
     if (event.type !== 'finish') return null
-    // Clients that rate prompts leave out the token after a prompt, which must be there for that.
+    // Clients that rate prompts drop the token after a prompt, so it must be present.
     if (this.#body.echo === true && event.end) kept.logProbs.push(event.end)
     kept.reason = event.reason === 'length' ? 'length' : 'stop'
     return this.#finishes.push(event) === this.#choices.length ? event.reason : null
@@ -141,7 +141,7 @@ class TextWriter implements ReplyWriter<ChoiceEvent> {
     const offsets = tokens.map(({ text, bytes }) => {
       const start = kept.offset
       kept.offset += kept.decoder.decode(Uint8Array.from(bytes), { stream: true }).length
-      // Tokens that print nothing are in the text only where a client has written them.
+      // Tokens that print nothing are in the text only if the client has written them.
       if (bytes.length === 0 && kept.text.startsWith(text, kept.offset)) kept.offset += text.length
       return start
     })
@@ -154,7 +154,9 @@ class TextWriter implements ReplyWriter<ChoiceEvent> {
   }
 }
 
-/** The likeliest first. Of several that print the same text, such as parts of characters, the likeliest counts. */
+/**
+ * In descending order. If several tokens print the same text, such as parts of characters, the likeliest one counts.
+ */
 function byText(top: TokenLogProb['top']): Record<string, number> {
   const found = new Map<string, number>()
   for (const { text, logProb } of top) if (!found.has(text)) found.set(text, finite(logProb))

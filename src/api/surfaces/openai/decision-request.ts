@@ -27,7 +27,7 @@ export function toDecisionRequest(body: DecisionRequestBody): DecisionRequest {
   }
 }
 
-/** Questions about one picture, or a part of it, which were checked before. */
+/** Questions about a picture or a part of it, which have been validated before. */
 export function aboutPicture(
   { url, region }: { readonly url: MediaUrl; readonly region: GridRegion | null },
   { model, questions }: { readonly model: string; readonly questions: readonly object[] },

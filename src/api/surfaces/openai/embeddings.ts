@@ -33,7 +33,7 @@ export function addEmbeddings(app: FastifyInstance, serving: Serving): void {
   const rank = (call: ApiCall) => rerank(call, serving)
   const answers = {
     '/v1/embeddings': (call: ApiCall) => embeddings(call, serving),
-    // Where vLLM has it as well: LiteLLM and Cohere's clients ask there.
+    // The path that vLLM also has, which LiteLLM and Cohere's clients use.
     '/v1/rerank': rank,
     '/v2/rerank': rank,
     '/rerank': rank,
@@ -41,7 +41,7 @@ export function addEmbeddings(app: FastifyInstance, serving: Serving): void {
   addCalls(app, { bucket: 'embeddings', answers })
 }
 
-/** @returns the JSON of the response, written piece by piece: that of all vectors may take a second. */
+/** @returns the JSON of the response, serialised in pieces: all vectors at once may take a second. */
 export async function embeddings(call: ApiCall, serving: Serving): Promise<Readable | object> {
   const { read, metered, caller, signal } = await admit(call, serving, READING)
   const { model, encoding_format: format, dimensions = null } = read.value
@@ -54,7 +54,7 @@ export async function embeddings(call: ApiCall, serving: Serving): Promise<Reada
   return longList('data', vectors, (vector, index) => toItem(vector, index, isBase64), rest)
 }
 
-/** @throws ApiError 400 for a body with none of `input` and `messages`, or both. */
+/** @throws ApiError 400 for a body without `input` and `messages`, or with both. */
 function inputsOf(body: EmbeddingRequestBody): EmbeddingRequest['inputs'] {
   const { input, messages, continue_final_message: continues } = body
   if ((input == null) === (messages == null)) throw invalidRequest("Expected one of 'input' and 'messages'", 'input')
@@ -68,7 +68,7 @@ function inputsOf(body: EmbeddingRequestBody): EmbeddingRequest['inputs'] {
   })
 }
 
-/** @throws ApiError 400 for other turns than a user's. */
+/** @throws ApiError 400 for turns of other roles than the user's. */
 function turnOf(messages: NonNullable<EmbeddingRequestBody['messages']>, continues: boolean): PartsInput {
   const replies = messages.at(-1)!.role === 'assistant'
   if (replies !== continues)
@@ -87,7 +87,7 @@ function turnOf(messages: NonNullable<EmbeddingRequestBody['messages']>, continu
   return { placed, instruction }
 }
 
-/** A text, or the parts of an input in one of the forms that clients send. */
+/** A text, or the parts of an input, in any of the forms that clients send. */
 function contentOf(one: string | RerankDocumentBody, param: Path): InputContent {
   if (typeof one === 'string') return one
   const { text, image, content } = one
@@ -99,12 +99,12 @@ function contentOf(one: string | RerankDocumentBody, param: Path): InputContent 
   return { placed: { message: { role: 'user', content: parts }, param, places } }
 }
 
-/** Jina takes base64 without more, too. */
+/** Jina also accepts bare base64. */
 function urlOf(image: MediaUrl): MediaUrl {
   return typeof image !== 'string' || /^\s*(https?|data):/i.test(image) ? image : `data:;base64,${image}`
 }
 
-/** In Jina's form, the address is the image itself. */
+/** In Jina's form, the URL is the image itself. */
 function nameOfImage(path: Path): Path {
   const at = path.indexOf('image')
   return at === -1 ? path : path.slice(0, at + 1)
@@ -115,7 +115,7 @@ function toItem(vector: Float32Array, index: number, isBase64: boolean) {
   return { object: 'embedding', index, embedding: isBase64 ? bytes().toString('base64') : Array.from(vector) }
 }
 
-/** @throws ApiError 400 where no model rates documents, or several do. */
+/** @throws ApiError 400 if no model rates documents, or several do. */
 async function onlyRanker(models: ModelCatalog): Promise<ServedModel> {
   const rankers = (await models.list()).filter(({ served }) => served.capabilities.includes('rerank'))
   if (rankers.length === 1) return rankers[0]!
@@ -159,8 +159,8 @@ export async function rerank(call: ApiCall, serving: Serving): Promise<RerankRes
 }
 
 /**
- * After how many tokens documents are cut; null for models that take no more anyway.
- * @throws ApiError 400 where documents would be cut that cannot be: those with images, and those for other servers.
+ * Maximum tokens of a document; null for models with no larger context anyway.
+ * @throws ApiError 400 for documents that cannot be truncated: those with images, and those for remote servers.
  */
 function cutOf(
   { max_tokens_per_doc: most, query, documents }: RerankRequestBody,

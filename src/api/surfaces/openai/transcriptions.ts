@@ -27,25 +27,25 @@ import {
 interface Asked {
   readonly fields: TranscriptionFields
   readonly sound: ContentPart
-  /** The field that is the recording: errors about the conversation that a request becomes are about it. */
+  /** The request's field with the recording: errors about the conversation name it. */
   readonly source: 'file' | 'file_url' | 'file_id'
 }
 
 interface TranscriptForm {
-  /** What comes before the transcript ends with it; null where all of the reply is the transcript. */
+  /** The mark at which the transcript begins; null if the whole reply is the transcript. */
   readonly mark: string | null
   readonly isText: boolean
   readonly model: string
-  /** As the request names it. */
+  /** The language, as named in the request. */
   readonly language: string | null
   verbose?: VerboseTranscriptionBody & { duration: number }
 }
 
 const VERBS = { transcription: 'transcribe', translation: 'translate' } as const
-/** The language tag for speech whose language the request does not say: no model here does either. */
+/** The language tag for speech of unknown language: no model reports the language. */
 const UNDETERMINED = 'und'
 
-/** The languages of tags such as `zh-yue`, which Intl knows by the last part alone. */
+/** Languages of tags such as `zh-yue`, which Intl knows only by the last part. */
 const EXTENDED = /^(?:ar|kok|lv|ms|sgn|sw|uz|zh(?:-min)?)-(?!min$)([a-z]{3})(?=-|$)/i
 
 const ROOM_BEFORE_MARK = 64
@@ -94,10 +94,10 @@ function speech(task: SpeechTask, { conversations }: Serving): ChatSurface<Asked
   }
 }
 
-/** Flags as clients write them. PHP writes true as 1, and false as an empty text, which is left out. */
+/** Flags as clients write them. PHP writes true as 1, and false as an empty text, which counts as absent. */
 const FLAGS: Readonly<Record<string, boolean>> = { true: true, 1: true, false: false, 0: false }
 
-/** The fields of a form as JSON would have them. */
+/** Converts a form's fields to their JSON types. */
 function typed(fields: FormFields['fields']): Record<string, unknown> {
   const { temperature } = fields
   const flag = (text: unknown = 'false') => FLAGS[String(text).toLowerCase()] ?? text
@@ -109,7 +109,7 @@ function typed(fields: FormFields['fields']): Record<string, unknown> {
   }
 }
 
-/** @throws ApiError 400 for a form without a recording, and for one with several. */
+/** @throws ApiError 400 for a form without a recording or with several. */
 function soundOf({ file_url: url, file_id: id }: TranscriptionFields, file: InlineMedia | null): Omit<Asked, 'fields'> {
   if ([file ?? undefined, url, id].filter((source) => source !== undefined).length > 1)
     throw invalidRequest("Expected only one of 'file', 'file_url' and 'file_id'", file === null ? 'file_url' : 'file')
@@ -130,12 +130,12 @@ function hintsOf(fields: TranscriptionFields) {
   return { language: names.length === 0 ? null : EITHER.format(names), context: context === '' ? null : context }
 }
 
-/** The tags of the languages that may be spoken, and the field that has them. */
+/** The tags of possible languages, and the field that has them. */
 function languagesOf({ language, languages = [] }: TranscriptionFields) {
   return language === undefined ? { tags: languages, param: 'languages' } : { tags: [language], param: 'language' }
 }
 
-/** @throws ApiError 400 for what is no language tag. */
+/** @throws ApiError 400 for an invalid language tag. */
 function nameOf(language: string, param: string): string | null {
   const names = new Intl.DisplayNames(['en'], { type: 'language' })
   try {
@@ -163,13 +163,13 @@ function toChat(
   }
 }
 
-/** Writes what was said, without what the model writes before it. */
+/** Writes the transcript, without what the model writes before it. */
 class TranscriptWriter implements ReplyWriter<ReplyEvent> {
   readonly #form: TranscriptForm
   #text = ''
-  /** Up to here, the text was sent. */
+  /** Length of the text that has been sent. */
   #sent = 0
-  /** Whether what comes before the transcript is over. */
+  /** Whether the transcript has begun. */
   #hasBegun: boolean
   #finish: ReplyFinish | null = null
 
@@ -196,7 +196,7 @@ class TranscriptWriter implements ReplyWriter<ReplyEvent> {
     if (event.type === 'text') this.#take(event.text)
     if (event.type !== 'finish') return null
     this.#finish = event
-    // A reply without the mark is all transcript.
+    // A reply without the mark is a transcript as a whole.
     this.#hasBegun = true
     return event.reason
   }
@@ -204,7 +204,7 @@ class TranscriptWriter implements ReplyWriter<ReplyEvent> {
   body(): TranscriptionBody | Buffer {
     const { isText, model, language, verbose } = this.#form
     if (isText) return Buffer.from(`${this.#text}\n`)
-    // OpenAI's strict clients take no other type with `verbose_json`.
+    // OpenAI's strict clients accept no other type with `verbose_json`.
     const usage = verbose ? { ...this.#usage, type: 'duration' as const, seconds: verbose.duration } : this.#usage
     return { text: this.#text, usage, model, language, ...verbose }
   }

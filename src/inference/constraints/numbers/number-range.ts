@@ -1,6 +1,6 @@
 import { choice, choiceOrNull, EMPTY, type Expression, literal, range, repeat, sequence } from '../grammar.ts'
 
-/** Both ends are within unless said otherwise; null for no end. */
+/** Both ends are inclusive unless marked as exclusive; null for no end. */
 export interface NumberRange {
   readonly min: Bound | null
   readonly max: Bound | null
@@ -11,23 +11,23 @@ export interface Bound {
   readonly exclusive: boolean
 }
 
-/** Digits before and after the point of numbers that may have a fraction, so that a double holds them. */
+/** Digits before and after the decimal point of numbers that may have a fraction, so that a double can hold them. */
 const WHOLE_DIGITS = 15
 export const LARGEST = 10 ** WHOLE_DIGITS - 1
-/** Integers without a bound are those of 64 bits, as identifiers often are: many clients read no others. */
+/** Unbounded integers are those of 64 bits, as identifiers often are: many clients read no larger ones. */
 const LEAST_INTEGER = -(2n ** 63n)
 const GREATEST_INTEGER = 2n ** 63n - 1n
-/** Those that a bound may ask for have as many digits. */
+/** The largest integer that a bound may ask for has the same number of digits. */
 const LARGEST_INTEGER = 10n ** 19n - 1n
-/** Digits that may follow those that a bound has. */
+/** Digits that may follow those of a bound. */
 const SPARE_DIGITS = 6
-/** Digits of a bound after the point, of which doubles may have 324. */
+/** Maximum digits of a bound after the decimal point; a double may have 324. */
 const MOST_DECIMALS = 20
-/** Digits of a bound from which a double still tells all numbers that may be written beside it. */
+/** Up to this many digits of a bound, doubles distinguish it from all numbers that may be written next to it. */
 const SHORT_BOUND = 9
 const DIGIT = range('0', '9')
 
-/** The integers of a range, in decimal. Null when there are none. */
+/** The integers of a range, in decimal. Null if there are none. */
 export function integersWithin({ min, max }: NumberRange): Expression | null {
   const low = min === null ? LEAST_INTEGER : lowest(min)
   const high = max === null ? GREATEST_INTEGER : -lowest(mirrored(max))
@@ -38,7 +38,7 @@ export function integersWithin({ min, max }: NumberRange): Expression | null {
   return choice(options)
 }
 
-/** The decimal numbers of a range, without exponents. Null when there are none that can be written. */
+/** The decimal numbers of a range, without exponents. Null if none can be written. */
 export function numbersWithin({ min, max }: NumberRange): Expression | null {
   const zero: Bound = { value: 0, exclusive: false }
   const largest: Bound = { value: LARGEST, exclusive: false }
@@ -51,7 +51,7 @@ export function numbersWithin({ min, max }: NumberRange): Expression | null {
   if (max === null || max.value >= 0) {
     options.push(positives(min !== null && min.value >= 0 ? min : zero, max ?? largest))
   }
-  // Larger ones are whole.
+  // Larger ones are integers.
   const beyond: Bound = { value: LARGEST, exclusive: true }
   options.push(integersWithin({ min: min !== null && min.value > LARGEST ? min : beyond, max }))
   options.push(integersWithin({ min, max: max !== null && max.value < -LARGEST ? max : mirrored(beyond) }))
@@ -67,8 +67,8 @@ export function nextInteger({ value, exclusive }: Bound): number {
 }
 
 /**
- * The first integer above a bound. A double that stands for several integers may be the nearest to what the client wrote: the
- * next double is certainly above it.
+ * The first integer above a bound. If the bound's double represents several integers, the client may have written any
+ * of them: the next double is certainly above it.
  */
 function lowest(bound: Bound): bigint {
   if (bound.value >= Number(LARGEST_INTEGER)) return LARGEST_INTEGER + 1n
@@ -76,7 +76,7 @@ function lowest(bound: Bound): bigint {
   return BigInt(Math.abs(bound.value) > Number.MAX_SAFE_INTEGER ? nextDouble(bound.value) : nextInteger(bound))
 }
 
-/** The least double above another that is finite. */
+/** The smallest finite double above another. */
 function nextDouble(value: number): number {
   const double = new Float64Array([value === 0 ? 0 : value])
   const bits = new BigInt64Array(double.buffer)
@@ -92,7 +92,7 @@ function naturals(low: bigint, high: bigint): Expression {
     const longest = 10n ** BigInt(digits) - 1n
     const end = longest < high ? longest : high
     if (/^10*$/.test(String(start)) && end === longest) {
-      // All of several lengths.
+      // All numbers of several lengths.
       const most = String(high + 1n).length - 1
       options.push(sequence([range('1', '9'), repeat(DIGIT, digits - 1, most - 1)]))
       start = 10n ** BigInt(most)
@@ -104,7 +104,7 @@ function naturals(low: bigint, high: bigint): Expression {
   return choice(options)
 }
 
-/** Digit strings between two of the same length. */
+/** Digit strings between two of equal length. */
 function sameLength(low: string, high: string): Expression {
   if (low === high) return literal(low)
   if (/^0*$/.test(low) && /^9*$/.test(high)) return repeat(DIGIT, low.length, low.length)
@@ -130,10 +130,10 @@ function digit(first: number, last: number): Expression {
   return first === last ? literal(String(first)) : range(String(first), String(last))
 }
 
-/** A bound that is not negative, as digits. */
+/** A non-negative bound, as digits. */
 interface Decimal {
   readonly whole: number
-  /** Digits after the point, the last of them not zero. */
+  /** Digits after the decimal point; the last one is not zero. */
   readonly fraction: string
   readonly exclusive: boolean
 }
@@ -158,7 +158,7 @@ function withFraction(whole: number, fraction: Expression | null): Expression | 
   return fraction === null ? null : sequence([literal(String(whole)), fraction])
 }
 
-/** A lower bound that is not negative. What has more digits is rounded up. */
+/** A non-negative lower bound. A bound with more digits is rounded up. */
 function lowDecimal({ value, exclusive }: Bound): Decimal {
   const [whole, fraction] = digitsOf(value)
   if (fraction.length <= MOST_DECIMALS) return { whole: Number(whole), fraction, exclusive }
@@ -168,7 +168,7 @@ function lowDecimal({ value, exclusive }: Bound): Decimal {
   return { whole: Number(rounded / unit), fraction: digits.replace(/0+$/, ''), exclusive: false }
 }
 
-/** An upper bound that is not negative. What has more digits is rounded down. */
+/** A non-negative upper bound. A bound with more digits is rounded down. */
 function highDecimal({ value, exclusive }: Bound): Decimal {
   const [whole, fraction] = digitsOf(value)
   const isRounded = fraction.length > MOST_DECIMALS
@@ -189,7 +189,7 @@ function certain(min: Bound, max: Bound): [min: Bound, max: Bound] {
   return [above(min), mirrored(above(mirrored(max)))]
 }
 
-/** The digits before and after the point that tell a double from its neighbours, of one from 0 to `LARGEST`. */
+/** The shortest digits, before and after the decimal point, that identify a double from 0 to `LARGEST`. */
 function digitsOf(value: number): [whole: string, fraction: string] {
   const [digits = '', exponent = '0'] = String(value).split('e')
   const [whole = '', fraction = ''] = digits.split('.')
@@ -197,14 +197,14 @@ function digitsOf(value: number): [whole: string, fraction: string] {
   return zeros === 0 ? [whole, fraction] : ['0', '0'.repeat(zeros - 1) + whole + fraction]
 }
 
-/** What may follow the digits before the point; null when nothing may, not even the end. */
+/** What may follow the digits before the decimal point; null if nothing may, not even the end. */
 function fractions(low: Decimal | null, high: Decimal | null): Expression | null {
   const spare = Math.max(low?.fraction.length ?? 0, high?.fraction.length ?? 0) + SPARE_DIGITS
   const digits = decimals('', low, high, spare)
   return choiceOrNull([mayEnd('', low, high) ? EMPTY : null, digits && sequence([literal('.'), digits])])
 }
 
-/** One or more digits after `prefix`, as long as each bound that `prefix` touches holds. */
+/** One or more digits after `prefix`. Each bound applies as long as its digits equal `prefix`. */
 function decimals(prefix: string, low: Decimal | null, high: Decimal | null, spare: number): Expression | null {
   if (spare === 0) return null
   if (low === null && high === null) return repeat(DIGIT, 1, spare)
@@ -232,7 +232,7 @@ function decimals(prefix: string, low: Decimal | null, high: Decimal | null, spa
   return choiceOrNull(options)
 }
 
-/** Whether a lower bound that the digits equal so far holds for all further digits. */
+/** Whether a lower bound whose digits are equal so far is satisfied by all further digits. */
 function settled(digits: string, low: Decimal): boolean {
   return !low.exclusive && digits.length >= low.fraction.length
 }

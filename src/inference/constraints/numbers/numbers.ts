@@ -20,23 +20,25 @@ import {
   numbersWithin,
 } from './number-range.ts'
 
-/** Multiples of a number for which there is no automaton that are written, those nearest to zero. */
+/** Maximum number of multiples that are listed, closest to zero, for a divisor without an automaton. */
 const MOST_LISTED = 2_000
-/** Remainders that an automaton tells apart. */
+/** Maximum number of remainders that an automaton distinguishes. */
 const MOST_REMAINDERS = 64
 const MOST_DECIMALS = 9
-/** From here on JavaScript writes numbers with an exponent, which validators such as Ajv take for no whole quotients. */
+/**
+ * JavaScript writes numbers from here on with an exponent; validators such as Ajv do not accept them as whole
+ * quotients.
+ */
 const LARGEST_QUOTIENT = 1e21
 
-/** Whether validators take a number for a multiple of another. */
+/** Whether validators accept a number as a multiple of another. */
 export function isMultiple(value: number, divisor: number): boolean {
   const quotient = value / divisor
   return Number.isInteger(quotient) && Math.abs(quotient) < LARGEST_QUOTIENT
 }
 
 /**
- * The numbers that keep some bounds, are multiples of others and none of those excluded. Null when there are none that can
- * be written.
+ * The numbers that satisfy the bounds, are multiples of all divisors and are not excluded. Null if none can be written.
  */
 export function numbersOf(
   type: 'number' | 'integer',
@@ -47,7 +49,7 @@ export function numbersOf(
 ): Expression | null {
   let min = tighter(boundOf(minimum, false), boundOf(exclusiveMinimum, true), 1)
   const max = tighter(boundOf(maximum, false), boundOf(exclusiveMaximum, true), -1)
-  // Between the numbers that are excluded.
+  // Ranges between the excluded numbers.
   const gaps: NumberRange[] = []
   for (const value of [...new Set(excluded)].sort((a, b) => a - b)) {
     gaps.push({ min, max: tighter(max, { value, exclusive: true }, -1) })
@@ -81,8 +83,8 @@ function tighter(a: Bound | null, b: Bound | null, sign: 1 | -1): Bound | null {
 }
 
 /**
- * Numbers of a range that validators take for multiples of all these: a quotient of doubles must come out whole, which most
- * multiples of 0.01 do, but not all. Null when there are none that can be written.
+ * Numbers of a range that validators accept as multiples of all divisors: a quotient of doubles must be whole, which is
+ * so for most multiples of 0.01, but not for all. Null if none can be written.
  */
 function multiplesWithin(
   type: 'number' | 'integer',
@@ -113,7 +115,7 @@ function multiplesWithin(
   return choiceOrNull(options)
 }
 
-/** Multiples of `step / unit` about a range, the nearest to zero first. */
+/** Multiples of `step / unit` in a range, closest to zero first. */
 function nearest({ min, max }: NumberRange, step: number, unit: number): readonly number[] {
   const first = min === null ? Number.NEGATIVE_INFINITY : Math.ceil((min.value * unit) / step) - 1
   const last = max === null ? Number.POSITIVE_INFINITY : Math.floor((max.value * unit) / step) + 1
@@ -133,14 +135,14 @@ function isWithin(value: number, { min, max }: NumberRange): boolean {
 }
 
 /**
- * Whether the quotient of every whole number that is a multiple of the divisor is whole in doubles too: the divisor is off by
- * no more than half of the distance of doubles.
+ * Whether every whole number that is a multiple of the divisor also has a whole quotient in doubles: the divisor is off
+ * by no more than half the distance between doubles.
  */
 function dividesWholeNumbers(divisor: number): boolean {
   if (Number.isInteger(divisor)) return true
   const decimals = BigInt(decimalsOf(divisor))
   const exact = BigInt(Math.round(divisor * 10 ** Number(decimals)))
-  // divisor = mantissa / 2^shift, without a rest.
+  // divisor = mantissa / 2^shift, exactly.
   let [mantissa, shift] = [divisor, 0n]
   while (!Number.isInteger(mantissa)) [mantissa, shift] = [mantissa * 2, shift + 1n]
   const error = BigInt(mantissa) * 10n ** decimals - exact * 2n ** shift
@@ -185,7 +187,7 @@ function wholeMultiples(multiplied: number, builder: GrammarBuilder, low: number
     return choiceOrNull(options)
   }
 
-  /** Digits between two of the same length that leave no remainder behind digits that have left one. */
+  /** Digits between two strings of equal length that leave no remainder after digits with the given remainder. */
   function digits(low: string, high: string, remainder: number): Expression | null {
     if (low === '') return remainder === 0 ? EMPTY : null
     return getOrMake(known, `${low} ${high} ${remainder}`, () => {

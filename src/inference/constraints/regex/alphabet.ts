@@ -1,7 +1,7 @@
 import { getOrMake } from '../../../lib/get-or-make.ts'
 import { ALL, type CodePoints, type Range } from './code-points.ts'
 
-/** Characters by the sets that they are in: no set tells those of one class apart. */
+/** Groups characters into classes by the sets that contain them: no set distinguishes characters of one class. */
 export class Alphabet {
   readonly classes: readonly CodePoints[]
   readonly #starts: readonly number[]
@@ -25,7 +25,7 @@ export class Alphabet {
     let within = 0n
     for (const [index, start] of starts.entries()) {
       within ^= toggles.get(start)!
-      // The lowest bit is that of all characters.
+      // The lowest bit is that of the set of all characters.
       const isCharacter = (within & 1n) === 1n
       const id = isCharacter ? (ids.get(within) ?? classes.push([]) - 1) : -1
       classOfStart.push(id)
@@ -38,12 +38,14 @@ export class Alphabet {
     this.#classOfStart = classOfStart
   }
 
-  /** @returns -1 for what is no character. */
+  /** @returns -1 for code points that are not characters. */
   classOf(codePoint: number): number {
     return this.#classOfStart[this.#intervalOf(codePoint)] ?? -1
   }
 
-  /** @returns for each class whether it is in a set, which is one of those that the alphabet was made of. */
+  /**
+   * @returns for each class, whether a set contains it. The set must be one of those that the alphabet was made from.
+   */
   members(set: CodePoints): Uint8Array {
     return getOrMake(this.#members, set, () => {
       const members = new Uint8Array(this.classes.length)
@@ -57,7 +59,7 @@ export class Alphabet {
     })
   }
 
-  /** @returns the index of the last start that is not behind a code point; -1 where there is none. */
+  /** @returns the index of the last interval that starts at or before a code point; -1 if there is none. */
   #intervalOf(codePoint: number): number {
     let low = 0
     let high = this.#starts.length

@@ -10,10 +10,10 @@ import {
   type Syntax,
 } from './pattern.ts'
 
-/** Ways to begin a sequence that differ in their anchors. */
+/** Maximum number of alternative beginnings of a sequence that differ in their anchors. */
 const MOST_BEGINNINGS = 64
 
-/** A sequence that is being read. */
+/** A sequence that is being parsed. */
 interface Begun {
   start: boolean
   end: boolean
@@ -21,7 +21,7 @@ interface Begun {
 }
 
 /**
- * Parses a pattern of whole texts: without lookaround, and with anchors only where a match begins or ends.
+ * Parses a pattern for whole texts: without lookaround, and with anchors only where a match begins or ends.
  * @throws PatternError
  */
 export function parsePattern(source: string): Pattern {
@@ -29,9 +29,10 @@ export function parsePattern(source: string): Pattern {
 }
 
 /**
- * A pattern without conditions but anchors at its ends, for a search: a text is found when one of the patterns matches a part
- * of it that begins and ends where its anchors ask for it. Options with the same anchors become one, so there are four at most.
- * @throws PatternError where there are other conditions.
+ * Patterns for a search, without conditions other than anchors at their ends: a text is found when one of the patterns
+ * matches a part of it that begins and ends where its anchors require. Options with the same anchors are merged, so
+ * there are at most four.
+ * @throws PatternError for other conditions.
  */
 export function anchored(syntax: Syntax): readonly AnchoredPattern[] {
   switch (syntax.type) {

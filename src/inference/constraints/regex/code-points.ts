@@ -1,9 +1,9 @@
-/** Sets of characters: ranges of code points, both ends within, ascending, not touching. */
+/** Sets of characters: inclusive ranges of code points, ascending and not adjacent. */
 export type CodePoints = readonly Range[]
 export type Range = readonly [first: number, last: number]
 
 const LAST = 0x10ffff
-/** Halves of UTF-16 pairs are no characters: no text in UTF-8 holds them. */
+/** Halves of UTF-16 pairs are not characters: no UTF-8 text contains them. */
 const SURROGATES: Range = [0xd800, 0xdfff]
 
 export const ALL: CodePoints = [

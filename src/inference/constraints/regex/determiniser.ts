@@ -14,14 +14,14 @@ import {
   TooManyStatesError,
 } from './state-machine.ts'
 
-/** Steps of a pattern with its counts written out. */
+/** Maximum instructions of a pattern with its counts written out. */
 const LONGEST_PROGRAM = 20_000
-/** Ways to read the same beginning of a text. */
+/** Maximum number of readings of the same prefix. */
 const MOST_READINGS = 4_000
 
 type Instruction =
   | { readonly type: 'characters'; readonly members: Uint8Array; readonly next: number }
-  /** Goes on at each of them. */
+  /** Continues at each of them. */
   | { readonly type: 'either'; readonly next: number[] }
   | { readonly type: 'assertion'; readonly assertion: Assertion; readonly next: number }
   /** Accepts any further text. */
@@ -32,17 +32,17 @@ const END = 0
 /** No conditions on what follows. */
 const FREE = 0
 
-/** One way to read the beginning of a text. */
+/** One reading of a text's prefix. */
 interface Reading {
   readonly at: number
-  /** The conditions that the rest of the text must meet as well. */
+  /** The conditions that the rest of the text must also satisfy. */
   readonly conditions: number
 }
 
-/** All ways to read the beginning of a text. */
+/** All readings of a text's prefix. */
 export interface State {
   readonly readings: readonly Reading[]
-  /** Where the machine of each assertion about the text before stands. */
+  /** The current state of the machine of each lookbehind assertion. */
   readonly before: readonly number[]
   readonly key: string
 }
@@ -59,9 +59,9 @@ export function characterSets(syntax: Syntax): CodePoints[] {
 }
 
 /**
- * Reads a text in all the ways that an expression allows, step by step. An assertion about the text before a place is a machine
- * that reads from the start of the text beside the expression. One about the text after a place is a machine that starts
- * there, and that must accept the rest.
+ * Reads a text in all ways that an expression allows, step by step. A lookbehind assertion is a machine that reads the
+ * text from its start, in parallel with the expression. A lookahead assertion is a machine that starts at its place and
+ * must accept the rest.
  */
 export class Determiniser implements Steps<State> {
   readonly #alphabet: Alphabet
@@ -77,7 +77,7 @@ export class Determiniser implements Steps<State> {
   readonly #conditionIds = new Map<string, number>([['', FREE]])
   readonly #machines = new Map<StateMachine, { readonly id: number; readonly universal: number }>()
 
-  /** @param context the machines of assertions about the text before, and where they stand at the start. */
+  /** @param context the machines of lookbehind assertions, and their initial states. */
   constructor(
     syntax: Syntax,
     alphabet: Alphabet,
@@ -107,7 +107,7 @@ export class Determiniser implements Steps<State> {
     return this.#close([{ at: this.#start, conditions: FREE }], this.#initial)
   }
 
-  /** Null where there is no way on. */
+  /** Null if no text can continue with the symbol. */
   step(state: State, symbol: number): State | null {
     const next: Reading[] = []
     this.#limits.budget.spend(state.readings.length)
@@ -142,7 +142,7 @@ export class Determiniser implements Steps<State> {
     })
   }
 
-  /** Follows readings to all the characters that they may go on with. */
+  /** Follows readings to all the characters that may come next. */
   #close(starts: readonly Reading[], before: readonly number[]): State {
     const seen = new Set<string>()
     const readings: Reading[] = []
@@ -163,7 +163,7 @@ export class Determiniser implements Steps<State> {
           break
         }
         case 'rest':
-          // Everything from here on matches: the other readings add nothing.
+          // Everything matches from here on: the other readings add nothing.
           if (conditions === FREE) return { readings: [reading], before: before.map(() => NONE), key: `*${at}` }
           readings.push(reading)
           break
@@ -178,7 +178,7 @@ export class Determiniser implements Steps<State> {
     return { readings: kept, before, key }
   }
 
-  /** A reading with fewer conditions allows all that one with more allows. */
+  /** A reading with fewer conditions allows everything that one with more allows. */
   #withoutImplied(readings: Reading[]): Reading[] {
     const free = new Set(readings.filter(({ conditions }) => conditions === FREE).map(({ at }) => at))
     return free.size === readings.length
@@ -186,7 +186,7 @@ export class Determiniser implements Steps<State> {
       : readings.filter(({ at, conditions }) => conditions === FREE || !free.has(at))
   }
 
-  /** @returns the conditions with that of an assertion, `NONE` where it fails. */
+  /** @returns the conditions with that of an assertion added; `NONE` if it fails. */
   #meet(assertion: Assertion, conditions: number, before: readonly number[]): number {
     const { side, text, negated } = assertion
     if (side === 'before') {
@@ -242,7 +242,7 @@ export class Determiniser implements Steps<State> {
     return getOrMake(this.#conditionIds, key, () => this.#conditions.push(sorted) - 1)
   }
 
-  /** @returns where the expression begins that goes on at `next`. */
+  /** @returns the start of the expression that continues at `next`. */
   #compile(syntax: Syntax, next: number): number {
     switch (syntax.type) {
       case 'character':
@@ -279,7 +279,7 @@ export class Determiniser implements Steps<State> {
   }
 }
 
-/** @throws PatternError where what an assertion looks at is beyond this. */
+/** @throws PatternError if the lookbehind is not supported. */
 function machineBefore(text: Syntax, alphabet: Alphabet, limits: Limits): StateMachine {
   for (const part of partsOf(text)) {
     if (part.type !== 'assertion' || part.side !== 'after') continue
@@ -288,21 +288,24 @@ function machineBefore(text: Syntax, alphabet: Alphabet, limits: Limits): StateM
   return new Determiniser(text, alphabet, limits).machine()
 }
 
-/** The state of a minimal machine from which everything is accepted; `NONE` where there is none. */
+/** The state of a minimal machine that accepts everything; `NONE` if there is none. */
 function universalState({ classes, next, accepting }: StateMachine): number {
   const isUniversal = (state: number) =>
     accepting[state] === 1 && next.subarray(state * classes, (state + 1) * classes).every((target) => target === state)
   return Array.from(accepting.keys()).find(isUniversal) ?? NONE
 }
 
-/** What assertions about the text before a place ask for, apart from those within each other. */
+/** The texts of an expression's lookbehind assertions, except for nested ones. */
 function textsBefore(syntax: Syntax): Set<Syntax> {
   const isBefore = (part: Syntax) => part.type === 'assertion' && part.side === 'before'
   const assertions = [...partsOf(syntax, (part) => !isBefore(part))].filter(isBefore) as Assertion[]
   return new Set(assertions.map(({ text }) => text))
 }
 
-/** An expression and all that is within it, the outer parts first. @param enters whether what is within a part counts. */
+/**
+ * An expression and its parts, outer parts first.
+ * @param enters whether to visit the inside of a part.
+ */
 function* partsOf(syntax: Syntax, enters: (part: Syntax) => boolean = () => true): Generator<Syntax, void, void> {
   yield syntax
   if (!enters(syntax)) return

@@ -3,15 +3,15 @@ import type { Pattern } from './pattern.ts'
 
 type Instruction =
   | { readonly set: CodePoints; readonly next: number }
-  /** Goes on at each of them. */
+  /** Continues at each of them. */
   | { readonly either: number[] }
 
 /** The end of every program. */
 const ACCEPT = 0
 
 /**
- * Finds whether a pattern matches a whole text, in time that grows with the text and no faster: patterns come from
- * clients, and JavaScript's own engine tries some of them in every possible way.
+ * Checks whether a pattern matches a whole text, in time linear in the text: patterns come from clients, and
+ * JavaScript's own engine backtracks, which may take exponential time.
  */
 export class PatternMatcher {
   readonly #program: Instruction[] = [{ either: [] }]
@@ -22,7 +22,7 @@ export class PatternMatcher {
   }
 
   test(text: string): boolean {
-    // The step at which each instruction was reached last.
+    // The step at which each instruction was last reached.
     const reached = new Int32Array(this.#program.length).fill(-1)
     let current = this.#reach([this.#start], reached, 0)
     let step = 0
@@ -39,7 +39,7 @@ export class PatternMatcher {
     return reached[ACCEPT] === step
   }
 
-  /** All instructions that can be reached without a character. */
+  /** All instructions that can be reached without reading a character. */
   #reach(starts: number[], reached: Int32Array, step: number): number[] {
     const found: number[] = []
     const open = starts
@@ -53,7 +53,7 @@ export class PatternMatcher {
     return found
   }
 
-  /** @returns where the pattern begins that goes on at `next`. */
+  /** @returns the start of the pattern that continues at `next`. */
   #compile(pattern: Pattern, next: number): number {
     switch (pattern.type) {
       case 'character':

@@ -2,12 +2,12 @@ import { ALL, type CodePoints, complement, intersection, type Range, setOf, unio
 import { ANYTHING, type Assertion, EMPTY, inOrder, type Syntax } from './pattern.ts'
 import { charactersWith, withAllCases, withOtherCases } from './unicode.ts'
 
-/** The text is no pattern, or one that this server does not do. The message says what and where. */
+/** The text is not a pattern, or uses syntax that this server does not support. The message says what and where. */
 export class PatternError extends Error {}
 
 const DIGITS: CodePoints = [[0x30, 0x39]]
 const WORD: CodePoints = union(DIGITS, [[0x41, 0x5a]], setOf('_'), [[0x61, 0x7a]])
-/** What JavaScript counts as white space. */
+/** JavaScript's white space. */
 const BLANKS: CodePoints = union(setOf('\t\n\v\f\r \u00a0\u1680\u2028\u2029\u202f\u205f\u3000\ufeff'), [
   [0x2000, 0x200a],
 ])
@@ -27,19 +27,19 @@ const LONGEST_PATTERN = 10_000
 const DEEPEST_NESTING = 50
 /** Largest count in braces. */
 const LARGEST_COUNT = 10_000
-/** Characters of the longest text when every unbounded repetition counts once: what a compiled pattern grows with. */
+/** Maximum expansion of a pattern, which determines the size of its compiled form. */
 const LARGEST_EXPANSION = 50_000
 
 const WORD_BEFORE: Syntax = inOrder([ANYTHING, { type: 'character', set: WORD }])
 const WORD_AFTER: Syntax = inOrder([{ type: 'character', set: WORD }, ANYTHING])
-/** Names of lookarounds, with the side that they look at. */
+/** Names of lookarounds, with their direction. */
 const LOOKAROUNDS = [
   { name: '(?=', side: 'after', negated: false },
   { name: '(?!', side: 'after', negated: true },
   { name: '(?<=', side: 'before', negated: false },
   { name: '(?<!', side: 'before', negated: true },
 ] as const
-/** Other forms of groups and escapes, by the error that names them. */
+/** Unsupported forms of groups and escapes, with their names for errors. */
 const UNSUPPORTED_GROUPS: readonly [form: RegExp, name: string][] = [
   [/^\?>/, "the atomic group '(?>'"],
   [/^\?P=/, "the backreference '(?P='"],
@@ -48,8 +48,9 @@ const UNSUPPORTED_GROUPS: readonly [form: RegExp, name: string][] = [
 ]
 
 /**
- * Parses JavaScript's regular expressions with the flag `u`, except backreferences. Escapes and braces that only other flags
- * allow are taken where their meaning is clear, as are `\A`, `\Z`, `\z`, `(?P<name>`, `(?i)` and `(?s)` of other languages.
+ * Parses JavaScript's regular expressions with the flag `u`, except backreferences. Escapes and braces that only other
+ * flags allow are accepted where their meaning is clear, as are `\A`, `\Z`, `\z`, `(?P<name>`, `(?i)` and `(?s)` of
+ * other languages.
  * @throws PatternError
  */
 export function parseSyntax(source: string): Syntax {
@@ -64,7 +65,7 @@ export function parseSyntax(source: string): Syntax {
   return syntax
 }
 
-/** Characters of the longest text when every unbounded repetition counts once. */
+/** Length of the longest text, in characters, if every unbounded repetition occurs once. */
 export function expansionOf(pattern: Syntax): number {
   switch (pattern.type) {
     case 'character':
@@ -82,9 +83,9 @@ export function expansionOf(pattern: Syntax): number {
 
 /** How letters and dots are read from here on. */
 interface Flags {
-  /** Whether letters stand for both cases. */
+  /** Whether letters match both cases. */
   readonly i: boolean
-  /** Whether a dot is any character. */
+  /** Whether a dot matches any character, line breaks included. */
   readonly s: boolean
 }
 
@@ -271,7 +272,7 @@ class Parser {
       }
       this.#at++
       const last = this.#member()
-      // Beside a class, a hyphen is itself.
+      // Next to a class, a hyphen is literal.
       if (!isSingle(first) || !isSingle(last)) {
         ranges.push(first, setOf('-'), last)
         continue
@@ -285,7 +286,7 @@ class Parser {
     return this.#oneOf(negated ? excluded() : this.#cased(set))
   }
 
-  /** Half a pair is no character. */
+  /** Half of a surrogate pair is not a character. */
   #oneOf(set: CodePoints): Syntax {
     const known = intersection(set, ALL)
     if (known.length === 0) throw this.#error('it matches no character')
@@ -317,7 +318,7 @@ class Parser {
       return [[control, control]]
     }
     if (/[1-9k]/.test(character)) throw this.#error(`the backreference '\\${character}' is not supported`)
-    // Every other letter means something that is not regular, or nothing.
+    // Every other letter means something that is not regular, or nothing at all.
     if (/[A-Za-z]/.test(character)) throw this.#error(`'\\${character}' is not supported`)
     return setOf(character)
   }
@@ -341,7 +342,7 @@ class Parser {
     }
     const found = rest.match(form)
     const value = Number.parseInt(found?.[1] ?? found?.[2] ?? '', 16)
-    // Half a pair may be the end of a range.
+    // A range may end with half of a surrogate pair.
     const isHalf = value >= 0xd800 && value <= 0xdfff
     if (!(value <= 0x10ffff) || (isHalf && !inClass)) throw this.#error('the escape names no character')
     this.#at += found![0].length

@@ -1,11 +1,11 @@
-/** Numbers in blocks that are split by marks. */
+/** Partitions numbers into blocks, which are split by marking some of their numbers. */
 export class Partition {
   readonly #numbers: Int32Array
   readonly #places: Int32Array
   readonly #blocks: Int32Array
   readonly #starts: number[] = [0]
   readonly #ends: number[]
-  /** How many at the start of a block are marked. */
+  /** Number of marked elements, at the start of each block. */
   readonly #marked: number[] = [0]
   #touched: number[] = []
 
@@ -28,7 +28,7 @@ export class Partition {
     return this.#ends[block]! - this.#starts[block]!
   }
 
-  /** A copy: marks move what is in a block. */
+  /** A copy: marking reorders a block. */
   members(block: number): Int32Array {
     return this.#numbers.slice(this.#starts[block]!, this.#ends[block]!)
   }
@@ -49,7 +49,10 @@ export class Partition {
     }
   }
 
-  /** Makes blocks of what is marked. @returns the block that each was part of, with the new one. */
+  /**
+   * Splits the marked elements off their blocks.
+   * @returns each split block with the new one.
+   */
   split(): [old: number, added: number][] {
     const splits: [number, number][] = []
     for (const block of this.#touched) {

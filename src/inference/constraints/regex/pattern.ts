@@ -1,10 +1,12 @@
 import { sumOf } from '../../../lib/sum.ts'
 import { ALL, type CodePoints } from './code-points.ts'
 
-/** A regular expression as a tree. It stands for whole texts: anchors are gone, and `searching` writes what a search skips. */
+/**
+ * A regular expression as a tree. It matches whole texts: anchors are gone, and `searching` adds what a search skips.
+ */
 export type Pattern = CharacterPattern | SequencePattern | ChoicePattern | RepeatPattern
 
-/** One character out of a set; an empty set never matches. */
+/** One character from a set; an empty set never matches. */
 interface CharacterPattern {
   readonly type: 'character'
   readonly set: CodePoints
@@ -28,7 +30,7 @@ interface RepeatPattern {
   readonly max: number | null
 }
 
-/** A regular expression as it is written: a pattern with conditions on what stands before and after a place in the text. */
+/** A regular expression as written: a pattern with conditions on the text before and after a place. */
 export type Syntax =
   | CharacterPattern
   | Assertion
@@ -40,21 +42,21 @@ export type Syntax =
 export interface Assertion {
   readonly type: 'assertion'
   readonly side: 'before' | 'after'
-  /** What the text on that side must match as a whole. */
+  /** A pattern that must match all of the text on that side. */
   readonly text: Syntax
-  /** Whether it must not match. */
+  /** Whether the pattern must not match. */
   readonly negated: boolean
   /** As written, such as `(?=`. */
   readonly name: string
-  /** Where in the pattern, in characters. */
+  /** Index in the pattern, in characters. */
   readonly at: number
 }
 
-/** A part of a text, and where it must stand in it. */
+/** A pattern for a part of a text, and where in the text the part must be. */
 export interface AnchoredPattern {
-  /** Whether it begins where the text begins. */
+  /** Whether the match must begin at the start of the text. */
   readonly start: boolean
-  /** Whether it ends where the text ends. */
+  /** Whether the match must end at the end of the text. */
   readonly end: boolean
   readonly pattern: Pattern
 }
@@ -69,12 +71,12 @@ export function isEmpty(pattern: Pattern): boolean {
   return pattern.type === 'sequence' && pattern.parts.length === 0
 }
 
-/** What the patterns match one after the other. */
+/** Matches the patterns in sequence. */
 export function inOrder(parts: readonly Pattern[]): Pattern {
   return parts.length === 1 ? parts[0]! : { type: 'sequence', parts }
 }
 
-/** What any of the patterns matches. */
+/** Matches any of the patterns. */
 export function joined(options: readonly Pattern[]): Pattern {
   return options.length === 1 ? options[0]! : { type: 'choice', options }
 }

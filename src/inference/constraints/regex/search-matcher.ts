@@ -4,15 +4,12 @@ import { parseSyntax } from './parser.ts'
 import { ANYTHING } from './pattern.ts'
 import { WorkBudget } from './state-machine.ts'
 
-/** Steps of one pattern, all of its texts together. */
+/** Maximum steps for all texts that one pattern is matched against. */
 const MOST_WORK = 100_000_000
-/** States of an assertion. */
+/** Maximum states of an assertion. */
 const MOST_STATES = 100_000
 
-/**
- * Finds whether a pattern matches a part of a text. Like `PatternMatcher`, it takes time that grows with the text and no
- * faster.
- */
+/** Checks whether a pattern matches a part of a text. Like `PatternMatcher`, it takes time linear in the text. */
 export class SearchMatcher {
   readonly #alphabet: Alphabet
   readonly #states: Determiniser
@@ -29,7 +26,7 @@ export class SearchMatcher {
     let state: State | null = this.#states.start()
     for (const character of text) {
       const symbol = this.#alphabet.classOf(character.codePointAt(0)!)
-      // Half of a pair is no character.
+      // Half of a surrogate pair is not a character.
       if (symbol < 0) return false
       state = this.#states.step(state, symbol)
       if (state === null) return false

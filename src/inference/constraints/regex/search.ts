@@ -2,7 +2,7 @@ import type { CodePoints } from './code-points.ts'
 import { expansionOf } from './parser.ts'
 import { type AnchoredPattern, EMPTY, inOrder, isEmpty, joined, lengthsOf, type Pattern } from './pattern.ts'
 
-/** Texts of any characters of a set, of these lengths. */
+/** Texts of the given lengths whose characters are all in a set. */
 export interface TextLengths {
   readonly anything: CodePoints
   readonly min: number
@@ -10,14 +10,14 @@ export interface TextLengths {
   readonly max: number | null
 }
 
-/** Where the length counts, a match begins within this many characters; a large pattern allows fewer. */
+/** If the length is bounded, a match begins within this many characters; a large pattern allows fewer. */
 const MOST_BEGINNINGS = 24
 const LARGEST_COPIES = 4_000
 
 /**
- * The whole texts of certain lengths in which a pattern is found. Those of a pattern whose matches differ in length may be
- * fewer, as the longest match is taken to fit.
- * @returns the keyword of the bound that cannot be kept, in place of a pattern.
+ * A pattern for the whole texts of the given lengths in which `found` matches. If the lengths of matches differ, some
+ * texts may be missing, because the longest match must fit.
+ * @returns the keyword of the bound that cannot be enforced, in place of a pattern.
  */
 export function searching(found: AnchoredPattern, texts: TextLengths): Pattern | 'minLength' | 'maxLength' {
   const { start, end } = found
@@ -52,8 +52,8 @@ export function searching(found: AnchoredPattern, texts: TextLengths): Pattern |
 }
 
 /**
- * The matches of these lengths, where all that differs in length is one repetition of a part that does not.
- * @returns null for other patterns, and where no match has such a length.
+ * The matches of these lengths, for a pattern whose length varies only by one repetition of a part of fixed length.
+ * @returns null for other patterns, and if no match has such a length.
  */
 function withCounts(match: Pattern, { min, max }: TextLengths): Pattern | null {
   const parts = match.type === 'sequence' ? match.parts : [match]
@@ -76,9 +76,9 @@ function withCounts(match: Pattern, { min, max }: TextLengths): Pattern | null {
 
 interface Beginnings {
   readonly any: (least: number, most: number | null) => Pattern
-  /** The most characters before a match that differ in what may come behind it. */
+  /** Maximum number of characters before a match that makes a difference to what may follow it. */
   readonly last: number
-  /** Whether more characters than that may stand before a match. */
+  /** Whether more characters than that may precede a match. */
   readonly isEndless: boolean
 }
 
@@ -97,13 +97,13 @@ function findAnywhere(
   return pattern
 }
 
-/** Where anything may follow or stand before it, a repetition need not go on: the rest is found to be anything as well. */
+/** A repetition next to arbitrary text can be cut to its minimum: the search accepts the rest as arbitrary text. */
 function trimmed({ start, end, pattern }: AnchoredPattern): Pattern {
   const begun = start ? pattern : withoutRest(pattern, 0)
   return end ? begun : withoutRest(begun, -1)
 }
 
-/** @param edge the index of the part that comes first or last. */
+/** @param edge index of the first or last part. */
 function withoutRest(pattern: Pattern, edge: 0 | -1): Pattern {
   switch (pattern.type) {
     case 'character':

@@ -1,15 +1,15 @@
 import { Partition } from './partition.ts'
 
-/** There is no way on. */
+/** No transition. */
 export const NONE = -1
 
-/** A deterministic automaton over the classes of an alphabet. Every text leads to one state, or to `NONE`. */
+/** A deterministic automaton over the classes of an alphabet. Every text leads to one state or to `NONE`. */
 export interface StateMachine {
-  /** How many classes the alphabet has. */
+  /** Number of classes of the alphabet. */
   readonly classes: number
-  /** The state after each state and class; the text begins at state 0. Without states, no text is accepted. */
+  /** The next state by state and class; the initial state is 0. A machine without states accepts nothing. */
   readonly next: Int32Array
-  /** For each state, whether a text may end there: 1 or 0. */
+  /** 1 for each accepting state, else 0. */
   readonly accepting: Uint8Array
 }
 
@@ -19,7 +19,7 @@ export class TooManyStatesError extends Error {
   }
 }
 
-/** How much work may still be done, in steps. */
+/** A budget of steps. */
 export class WorkBudget {
   readonly #steps: number
   #spent = 0
@@ -42,19 +42,19 @@ export class WorkBudget {
     if (this.#spent > this.#steps) throw new TooManyStatesError()
   }
 
-  /** A budget of its own of what is left. */
+  /** Takes a share of the remaining budget. */
   share(part: number): WorkBudget {
     return new WorkBudget(this.left * part)
   }
 }
 
-/** Bounds of what may be computed. */
+/** Limits on computing a machine. */
 export interface Limits {
   readonly states: number
   readonly budget: WorkBudget
 }
 
-/** A state machine that grows while it is explored, from state 0 on. */
+/** Builds a state machine by exploring it from state 0. */
 export function explore<State>(
   classes: number,
   start: State,
@@ -91,17 +91,17 @@ export function explore<State>(
 
 const NOTHING = { next: new Int32Array(0), accepting: new Uint8Array(0) }
 
-/** A machine of which only the states that are reached are computed. */
+/** A lazily computed machine: only reached states exist. */
 export interface Steps<State> {
   keyOf(state: State): string | number
   start(): State
-  /** Null where there is no way on. */
+  /** Null if there is no transition. */
   step(state: State, symbol: number): State | null
   accepts(state: State): boolean
 }
 
 /**
- * The texts that the machine accepts and the steps as well, or do not where they are negated.
+ * The texts that both the machine and `steps` accept; where `negated`, those that only the machine accepts.
  * @throws TooManyStatesError
  */
 export function intersection<State>(
@@ -132,18 +132,18 @@ export function everything(classes: number): StateMachine {
   return { classes, next: new Int32Array(classes), accepting: Uint8Array.of(1) }
 }
 
-/** The texts that it does not accept. */
+/** Accepts the texts that the machine does not accept. */
 export function complement({ classes, next, accepting }: StateMachine): StateMachine {
   const count = accepting.length
   const total = new Int32Array((count + 1) * classes).fill(count)
   for (const [index, target] of next.entries()) if (target !== NONE) total[index] = target
   const flipped = new Uint8Array(count + 1).fill(1)
   for (let state = 0; state < count; state++) flipped[state] = 1 - accepting[state]!
-  // Without states, the one that was added is the first.
+  // If the machine has no states, the added state is the first.
   return minimised({ classes, next: total, accepting: flipped })
 }
 
-/** For each state the length of the shortest text that ends there well; Infinity where there is none. */
+/** By state: length of the shortest text from there to an accepting state; Infinity if there is none. */
 export function distancesToEnd({ classes, next, accepting }: StateMachine): Float64Array {
   const count = accepting.length
   const distances = new Float64Array(count).fill(Number.POSITIVE_INFINITY)
@@ -158,7 +158,7 @@ export function distancesToEnd({ classes, next, accepting }: StateMachine): Floa
     distances[state] = 0
     open.push(state)
   }
-  // The array grows while it is gone through.
+  // The loop extends the array.
   for (const state of open) {
     for (const source of sources[state]!) {
       if (distances[source] !== Number.POSITIVE_INFINITY) continue
@@ -170,7 +170,7 @@ export function distancesToEnd({ classes, next, accepting }: StateMachine): Floa
 }
 
 /**
- * The texts that it accepts of these lengths.
+ * The accepted texts of the given lengths.
  * @param max null for no end.
  */
 export function withLengths(machine: StateMachine, min: number, max: number | null, limits: Limits): StateMachine {
@@ -192,13 +192,13 @@ export function withLengths(machine: StateMachine, min: number, max: number | nu
   return minimised(explore(classes, 0, counted, limits))
 }
 
-/** The smallest that accepts the same texts, without states that no text can be completed from. (Hopcroft 1971) */
+/** The smallest equivalent machine, without states from which no text can be completed. (Hopcroft 1971) */
 export function minimised(machine: StateMachine): StateMachine {
   const { classes } = machine
   const { next, accepting } = withoutDeadEnds(machine)
   const count = accepting.length
   if (count === 0) return { classes, ...NOTHING }
-  // The state behind the last stands for `NONE`.
+  // An extra state after the last one represents `NONE`.
   const size = count + 1
   const partition = new Partition(size)
   partition.mark(...Array.from(accepting.keys()).filter((state) => accepting[state] === 1))
@@ -227,7 +227,7 @@ export function minimised(machine: StateMachine): StateMachine {
   return quotient({ classes, next, accepting }, (state) => partition.blockOf(state === NONE ? count : state))
 }
 
-/** The sources of each state by class, `NONE` as the state behind the last. */
+/** The predecessors of each state by class; `NONE` is the extra state. */
 function inverse(next: Int32Array, classes: number, count: number) {
   const size = count + 1
   const starts = new Int32Array(classes * (size + 1) + 1)

@@ -2,14 +2,14 @@ import { getOrMake } from '../../../lib/get-or-make.ts'
 import { type CodePoints, intersection, type Range, setOf, union } from './code-points.ts'
 
 const LAST = 0x10ffff
-/** Sets with more characters are taken to have both cases of each letter. */
+/** Larger sets are assumed to contain both cases of each letter. */
 const MOST_CASED = 20_000
 
 const properties = new Map<string, CodePoints | null>()
 
 /**
- * The characters with a property of Unicode, such as `L`, `Letter` or `Script=Latin`, as JavaScript's engine knows it.
- * @returns null for a property that it does not know.
+ * The characters with a Unicode property, such as `L`, `Letter` or `Script=Latin`, according to JavaScript's engine.
+ * @returns null for an unknown property.
  */
 export function charactersWith(property: string): CodePoints | null {
   return getOrMake(properties, property, () => find(property))
@@ -33,7 +33,7 @@ function find(property: string): CodePoints | null {
   return ranges
 }
 
-/** A set with the other case of each letter, where the two are each other's. */
+/** A set with the other case of each letter, if the two map to each other. */
 export function withOtherCases(set: CodePoints): CodePoints {
   const size = set.reduce((sum, [first, last]) => sum + last - first + 1, 0)
   if (size > MOST_CASED) return set
@@ -50,7 +50,10 @@ export function withOtherCases(set: CodePoints): CodePoints {
 
 let letters: ReadonlyMap<string, string> | null = null
 
-/** A set with all letters that some engine may take for one of its own where case does not matter, such as the long s for s. */
+/**
+ * A set with all letters that some regular-expression engine may match with it when case does not matter, such as the
+ * long s for s.
+ */
 export function withAllCases(set: CodePoints): CodePoints {
   letters ??= lettersByCase()
   const related = [...letters].filter(([, group]) => intersection(setOf(group), set).length > 0)

@@ -45,7 +45,7 @@ export class ArrayWriter {
       return this.write({ ...plain, bounds: {}, contains: [] }, { depth, form: 'plain' })
     }
     if (plain.uniqueItems) return this.#distinct(plain, least, most, place)
-    // What must be contained comes first.
+    // Contained items come first.
     const prefix: Expression[] = []
     let max = most === null ? null : Math.min(most, MOST_ITEMS)
     for (let at = 0; at < Math.max(length, asked.length); at++) {
@@ -92,7 +92,7 @@ export class ArrayWriter {
     return this.#context.builder.rule(sequence([literal('['), list, literal(']')]))
   }
 
-  /** Items that differ. Those that the schema lists come in its order. */
+  /** Items that must differ. Items that the schema lists are written in its order. */
   #distinct(plain: Plain, min: number, max: number | null, place: Place): Expression | null {
     const path = plain.where?.uniqueItems ?? []
     const isPlainList =
@@ -114,7 +114,7 @@ export class ArrayWriter {
     return this.#context.nothing("'minItems' asks for more items than can differ", plain.where?.minItems ?? path)
   }
 
-  /** The values of an option that has only a few; null for others. */
+  /** All values of an option that has only a few; null for others. */
   #valuesOf(plain: Plain): readonly unknown[] | null {
     if (plain.enum !== undefined) return plain.enum.filter((value) => this.#context.options.check.fits(value, plain))
     const { types = ['string'] } = plain

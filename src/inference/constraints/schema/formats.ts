@@ -1,14 +1,14 @@
 /**
- * String formats as patterns of whole texts. Each describes texts of that format only, which validators in JavaScript and
+ * String formats as patterns of whole texts. Each matches only texts of that format that validators in JavaScript and
  * Python accept, and leaves out rare ones: a leap second, a quoted mailbox, the year 0.
  */
 export interface Format {
   readonly pattern: string
-  /** Beside a maximal length: with counts, so that it keeps them where it can. */
+  /** Used with `maxLength`: its counts let the length be enforced where possible. */
   readonly counted?: string
-  /** Beside other keywords: with fewer counts, and so fewer states. */
+  /** Used with other keywords: it has fewer counts, and so fewer states. */
   readonly uncounted?: string
-  /** In characters; a count that the format needs and `uncounted` leaves out. */
+  /** In characters; a limit that the format requires and that `uncounted` leaves out. */
   readonly maxLength?: number
 }
 
@@ -32,11 +32,11 @@ const IPV6 = [
   '::',
 ].join('|')
 
-/** At most 62 characters. Without two hyphens in a row: most labels with such are reserved. */
+/** At most 62 characters, without two hyphens in a row: most labels that have them are reserved. */
 const LABEL = '[a-z0-9]{1,20}(?:-[a-z0-9]{1,20}){0,2}'
 const ANY_LABEL = '[A-Za-z0-9]+(?:-[A-Za-z0-9]+)*'
 const MAILBOX = "[A-Za-z0-9!#$%&'*+/=?^_`{|}~-]+"
-/** The last label is no number: what ends in one is read as an address. */
+/** The last label is not a number: a host that ends with one is parsed as an address. */
 const HOST = `(?:${LABEL}\\.){0,3}[a-z][a-z0-9]{0,19}(?:-[a-z0-9]{1,20}){0,2}`
 const ANY_HOST = `(?:(?:${ANY_LABEL}\\.)*[A-Za-z][A-Za-z0-9]*(?:-[A-Za-z0-9]+)*|${IPV4})`
 const PORT = '(?::[1-9]\\d{1,3})?'
@@ -46,18 +46,21 @@ const ENCODED = '%[0-9A-F]{2}'
 /** Letters of other scripts, such as Greek, Cyrillic, Chinese, Japanese and Korean. */
 const LETTERS = 'à-öø-ÿα-ρσ-ωа-я一-鿋ぁ-ゖァ-ヺ가-힣'
 
-/** A text without a scheme shall not become one of an unknown scheme. */
+/** Listed schemes only, so that a text without a scheme does not become one with an unknown scheme. */
 const SCHEMES = '(?:ftps?|sftp|wss?|file|git|ssh|s3|gs|urn|mailto|tel|data|did|doi|tag)'
 const ANY_SCHEME = '(?!https?:)[a-z][a-z0-9+.-]*'
 
-/** What follows the host, or all of a reference. @param others characters beside those of ASCII. */
+/**
+ * The part after the host, or a whole reference.
+ * @param others allowed characters beyond ASCII.
+ */
 function tail(others: string): string {
   const rest = `(?:[${IN_PATH}${others}/?-]|${ENCODED})*`
   return `(?:\\?${rest})?(?:#${rest})?`
 }
 
 /**
- * @param others characters beside those of ASCII.
+ * @param others allowed characters beyond ASCII.
  * @param schemes other than those of the web.
  */
 function uri(others: string, schemes = SCHEMES): string {
@@ -68,7 +71,7 @@ function uri(others: string, schemes = SCHEMES): string {
   return `(?:https?://${ANY_HOST}${PORT}${path}|${other})${tail(others)}`
 }
 
-/** @param others characters beside those of ASCII. */
+/** @param others allowed characters beyond ASCII. */
 function reference(others: string, schemes = SCHEMES): string {
   const first = `(?:[A-Za-z0-9._~!$&'()*+,;=@${others}-]|${ENCODED})`
   const segment = `(?:[${IN_PATH}${others}-]|${ENCODED})`
@@ -82,7 +85,7 @@ const EMAIL: Format = {
   uncounted: `${MAILBOX}(?:\\.${MAILBOX})*@(?:${ANY_LABEL}\\.)+[A-Za-z]{2,}`,
 }
 const POINTER = '(?:/(?:[^~/\\x00-\\x1f]|~[01])*)*'
-/** Parts of a regular expression that mean the same to most engines. */
+/** Parts of a regular expression that most engines interpret alike. */
 const ATOM =
   '(?:[A-Za-z0-9 _@%&=:;,<>~!"\'/-]|\\\\[dDwWsS.()|+*?^$\\\\/{}[\\]]|\\.|\\[\\^?(?:a-z|A-Z|0-9|[A-Za-z0-9_.])+\\])'
 const TERM = `${ATOM}(?:[*+?]|\\{[1-9]\\d?\\})?`

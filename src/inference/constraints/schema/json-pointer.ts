@@ -1,10 +1,10 @@
 export interface Target {
   readonly target: unknown
-  /** Where in the root it stands. */
+  /** Its path in the root. */
   readonly path: readonly (string | number)[]
 }
 
-/** What a JSON pointer stands for; null when it leads nowhere. */
+/** The target of a JSON pointer; null if there is none. */
 export function lookUp(root: unknown, pointer: string): Target | null {
   let target = root
   const path: (string | number)[] = []
@@ -17,7 +17,7 @@ export function lookUp(root: unknown, pointer: string): Target | null {
   return { target, path }
 }
 
-/** A part of a pointer as it is written in an address. */
+/** Decodes a part of a pointer in a URL. */
 export function decode(part: string): string {
   try {
     return decodeURIComponent(part)

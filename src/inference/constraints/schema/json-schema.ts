@@ -16,14 +16,15 @@ const MOST_SCHEMAS = 2_000
 interface SchemaOfGrammar {
   readonly schema: unknown
   readonly notation?: Notation
-  /** Whether what cannot be kept is left out. A schema of which nothing can be kept then stands for any object. */
+  /** Whether unsupported keywords are left out. A schema of which nothing can be enforced then matches any object. */
   readonly lenient?: boolean
 }
 
 /**
- * Writes a JSON schema as a grammar. A keyword that the grammar cannot keep is refused, and one that JSON Schema does not
- * know has no effect. What the grammar does keep may be narrower than the schema: one way to write each value, properties
- * in the order of the schema and none that it does not describe, unless it names none.
+ * Writes a JSON schema as a grammar. A keyword that the grammar cannot enforce is rejected, and one that JSON Schema
+ * does not define has no effect. The grammar may be narrower than the schema: it has one way to write each value, and
+ * writes properties in the order of the schema. It writes no properties that the schema does not describe, unless the
+ * schema names none.
  * @throws UnsupportedConstraint naming the keyword at fault.
  */
 export function jsonSchemaGrammar(
@@ -42,7 +43,10 @@ class SchemaWriter {
   readonly #strings: StringWriter
   readonly #objects: ObjectWriter
   readonly #arrays: ArrayWriter
-  /** What is written, or is being written: then with the rule that it has come to need. Null where nothing is allowed. */
+  /**
+   * What has been written, or is being written; the latter gets a rule once something refers to it. Null if nothing is
+   * allowed.
+   */
   readonly #places = new Map<string, { rule: Reference | null; written?: Expression | null }>()
   #left = MOST_SCHEMAS
 
@@ -62,13 +66,13 @@ class SchemaWriter {
     return root
   }
 
-  /** Null where no value satisfies all of the parts. */
+  /** Null if no value satisfies all parts. */
   #place(parts: Conjunction, place: Place): Expression | null {
     const key = `${place.form} ${this.#context.options.keyOf(parts)}`
     const known = this.#places.get(key)
     if (known !== undefined) {
       if (known.written !== undefined) return known.written
-      // Only from within an object or an array does it come back to itself.
+      // Recursion always passes through an object or an array.
       known.rule ??= this.#context.builder.reserve()
       return known.rule
     }
@@ -97,10 +101,10 @@ class SchemaWriter {
     const options = satisfiable.length > 0 ? satisfiable : all
     const written = choiceOrNull([...new Set(options.map((plain) => this.#option(plain, place)))])
     if (written !== null || !this.#context.isLenient) return written
-    // Constants and types come first in what models read.
+    // Models follow constants first, then types.
     const [{ enum: values = undefined, types = undefined } = {}] = options
     if (values !== undefined) return this.#constants(values, {}, place)
-    // Arguments are an object, even where nothing satisfies their schema.
+    // Arguments are an object, even if nothing satisfies their schema.
     const fallback = types ?? (place.depth === 0 ? ['object'] : undefined)
     return this.#option(fallback === undefined ? {} : { types: fallback }, place)
   }

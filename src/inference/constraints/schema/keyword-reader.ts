@@ -18,18 +18,18 @@ import {
 } from './schema-conjunction.ts'
 import { KEYWORDS } from './schema-keywords.ts'
 
-/** Says that a keyword cannot be kept. Where it returns, the keyword is left out. */
+/** Rejects a keyword that cannot be enforced. If it returns, the keyword is left out. */
 export type Refuse = (message: string, path: Path) => void
 
 const COUNTS = ['minLength', 'maxLength', 'minItems', 'maxItems', 'minProperties', 'maxProperties']
-/** Powers of two beyond the safe integers that JavaScript writes with all their digits. */
+/** Powers of two beyond the safe integers that JavaScript writes exactly. */
 const EXACT_POWERS = [2 ** 53, 2 ** 54]
 
-/** Reads the keywords of one schema that are about a value itself, and not about alternatives. */
+/** Reads the keywords of one schema that describe the value directly, without its alternatives. */
 export class KeywordReader {
   readonly #refuse: Refuse
   readonly #isLenient: boolean
-  /** Whether `nullable` has its meaning in OpenAPI. */
+  /** Whether `nullable` has the meaning that OpenAPI gives it. */
   readonly #takesNullable: boolean
 
   constructor(refuse: Refuse, isLenient: boolean, takesNullable: boolean) {
@@ -38,13 +38,14 @@ export class KeywordReader {
     this.#takesNullable = takesNullable
   }
 
-  /** Null where they allow nothing. */
+  /** Null if the keywords allow nothing. */
   plainOf(part: Part): Plain | null {
     const schema = part.schema as Schema
     const types = this.typesOf(part)
     const values = this.constantsOf(part)
     const fitting = values?.filter((value) => types === undefined || isOfTypes(value, types))
-    // Models know constants better than types: `"type": "boolean"` stands beside `"enum": ["True", "False"]`.
+    // Models write constants more reliably than types: some schemas have `"type": "boolean"` beside `"enum": ["True",
+    // "False"]`.
     const isMisfit = values !== undefined && fitting!.length === 0
     if (isMisfit && !this.#isLenient) return null
     const allowed = isMisfit ? values : fitting
@@ -72,7 +73,7 @@ export class KeywordReader {
       this.#refuse(`expected one or more of ${names}, got ${JSON.stringify(type)}`, [...path, 'type'])
       if (known.length === 0) return undefined
     }
-    // Every integer is a number: the two together are one.
+    // Every integer is a number, so both together are `number`.
     const types = [...new Set(known)].filter((name) => name !== 'integer' || !known.includes('number'))
     return nullable === true && this.#takesNullable && !types.includes('null') ? [...types, 'null'] : types
   }
@@ -94,7 +95,10 @@ export class KeywordReader {
     return this.#isLenient ? constant : constant.filter((value) => isIn(value, values))
   }
 
-  /** Undefined where one is no longer what the client wrote: left out, the model can still write it as it reads it. */
+  /**
+   * Undefined if a constant is no longer exactly what the client wrote. Without it, the model can still write the value
+   * as it reads it in the schema.
+   */
   #exact(values: readonly unknown[], pathOf: (at: number) => Path): readonly unknown[] | undefined {
     const at = values.findIndex(isRounded)
     if (at === -1) return values
@@ -141,7 +145,7 @@ export class KeywordReader {
     }
   }
 
-  /** Validators leave it out, and JavaScript clients would lose it. */
+  /** Validators ignore this name, and JavaScript clients would lose the member. */
   #isWritable(name: string, path: Path): boolean {
     if (name !== '__proto__') return true
     this.#refuse("a property '__proto__' is not supported", path)
@@ -186,14 +190,14 @@ export class KeywordReader {
       return []
     }
     const patterns = text('pattern', pattern)
-    // Any other name is a comment.
+    // Unknown formats are comments.
     const formats = text('format', format).filter(({ value }) => Object.hasOwn(FORMATS, value))
     return { ...(patterns.length > 0 && { patterns }), ...(formats.length > 0 && { formats }) }
   }
 
   boundsOf({ schema, path }: Part): Plain {
     const { minimum, maximum, exclusiveMinimum, exclusiveMaximum } = schema as Schema
-    // In draft 4, the other keyword has the bound.
+    // In draft 4, the other keyword holds the bound.
     const older: Partial<Record<Bound, unknown>> = {
       ...(typeof exclusiveMinimum === 'boolean' && { exclusiveMinimum: exclusiveMinimum ? minimum : undefined }),
       ...(typeof exclusiveMaximum === 'boolean' && { exclusiveMaximum: exclusiveMaximum ? maximum : undefined }),
@@ -249,8 +253,9 @@ export class KeywordReader {
 }
 
 /**
- * Whether a constant holds an integer of which a double may have lost digits. One that is larger has an exponent. Where few
- * digits are left before the zeros, the client wrote them; powers of two that are larger may have been one less, as 2^63 - 1.
+ * Whether a constant contains an integer that may have lost digits as a double. If few digits precede its zeros, the
+ * client wrote them. A larger power of two may have been one less, such as 2^63 - 1. Still larger numbers have an
+ * exponent.
  */
 function isRounded(value: unknown): boolean {
   if (typeof value === 'object' && value !== null) return Object.values(value).some(isRounded)

@@ -6,7 +6,7 @@ import { type Conjunction, isObject, type Path, type Plain, together } from './s
 import { type Form, isObjectOnly, type Place, type SchemaContext } from './schema-context.ts'
 import type { StringWriter } from './string-writer.ts'
 
-/** A name that can stand before `=` in a call. */
+/** A name that can precede `=` in a call. */
 const KEYWORD = /^[^\s=,()[\]{}'"]+$/
 
 /** Writes the objects of a schema. */
@@ -55,7 +55,7 @@ export class ObjectWriter {
     return this.#context.nothing(`'${keyword}' cannot be kept beside the properties`, plain.where?.[keyword] ?? [])
   }
 
-  /** The names that a schema of names lists; null where it does not list them. */
+  /** The names that a schema of names lists; null if it does not list them. */
   #finiteKeys(names: Conjunction): readonly string[] | null {
     const options = this.#context.options.of(names)
     if (options.length === 0 || options.some((option) => option.enum === undefined)) return null
@@ -65,7 +65,7 @@ export class ObjectWriter {
     return [...new Set(values)].filter((value): value is string => typeof value === 'string' && value !== '__proto__')
   }
 
-  /** Null for a member that no value is allowed for, or whose name cannot be written among the outermost. */
+  /** Null if no value is allowed for the member, or if its name cannot be written in the outermost object. */
   #memberText(name: string, plain: Plain, isRequired: boolean, { form, depth }: Place): Expression | null {
     const said = this.#memberParts(plain, name)
     const parts =
@@ -97,7 +97,7 @@ export class ObjectWriter {
     throw new UnsupportedConstraint(`the name '${name}' cannot be written in this notation`, parts[0]?.path)
   }
 
-  /** A name before `=`, as a string where it is none of Python's. */
+  /** A name before `=`; names that Python does not allow are written as strings. */
   #keyword(name: string): Expression | null {
     const key = KEYWORD.test(name) ? literal(name) : this.#context.plain.constant(name)
     return key && sequence([key, literal('=')])
@@ -113,7 +113,7 @@ export class ObjectWriter {
     return this.#context.options.check.memberParts(plain, name)
   }
 
-  /** The value with what stands before it. What may be a string is text, and is read as one, or as null. */
+  /** The value with its prefix. A value that may be a string is bare text, which is read as a string, or as null. */
   #memberValue(name: string, parts: Conjunction, depth: number): Expression | null {
     if (parts.some(({ schema, negated }) => schema === negated)) return null
     const types = this.#context.typesOfMember(name)
@@ -128,7 +128,7 @@ export class ObjectWriter {
   }
 
   /**
-   * One member that the schema does not name. Where it names some, others are written only if it says what they are.
+   * One member that the schema does not name. If the schema names some, it must also describe the others.
    * @returns null for none.
    */
   #others(plain: Plain, described: readonly string[], written: number, { form, depth }: Place): Expression | null {
@@ -149,7 +149,7 @@ export class ObjectWriter {
       if (this.#context.isImpossible(parts)) return null
       if (form === 'members') {
         if (matched !== null || described.length > 0 || plain.names !== undefined) return null
-        // No member is called so: the types are those of members that are not described.
+        // No member has an empty name, so these are the types of undescribed members.
         const value = this.#memberValue('', parts, depth + 1)
         const { begin, end } = this.#context.member!
         return value && sequence([literal(begin), NAME, value, literal(end)])
@@ -170,7 +170,10 @@ export class ObjectWriter {
     return some && this.#context.builder.rule(some)
   }
 
-  /** A key other than the described names that matches only `matched` of the patterns. Null for any, undefined for none. */
+  /**
+   * A key that is not among the described names and matches only `matched` of the patterns. Null for any key, undefined
+   * if there is none.
+   */
   #key(
     { names }: Plain,
     described: readonly string[],

@@ -2,30 +2,30 @@ import { decode, lookUp, type Target } from './json-pointer.ts'
 import { isObject, type Schema } from './schema-conjunction.ts'
 import { KEYWORDS, schemasIn } from './schema-keywords.ts'
 
-/** The base of a schema that has no `$id`. No address of a client is under it. */
+/** Base of a schema without `$id`. No client's URL can start with it. */
 export const ROOT = 'schema:///'
 
-/** A schema that is addressed by its own identifier. */
+/** A schema with an identifier of its own. */
 interface Resource {
   readonly root: Target
   readonly anchors: Map<string, Target>
 }
 
 /**
- * Finds what the references within a schema stand for: JSON pointers, anchors, and the identifiers of schemas inside it.
- * Nothing is fetched.
+ * Resolves the references within a schema: JSON pointers, anchors, and the identifiers of its subschemas. Nothing is
+ * fetched.
  */
 export class References {
   readonly #root: unknown
   readonly #resources = new Map<string, Resource>()
-  /** Bases of the schemas that have their own. */
+  /** Bases of the schemas that have their own identifier. */
   readonly #bases = new Map<unknown, string>()
 
   /** Whether `id` identifies schemas, as in draft 4. */
   readonly #takesId: boolean
-  /** Whether it is of a draft up to 7. */
+  /** Whether the schema is of draft 7 or older. */
   readonly isOlder: boolean
-  /** For a schema of no draft: the same where `id` identifies schemas. */
+  /** If the schema names no draft: the same references, with `id` as identifier. */
   readonly #ofDraft4: References | null
 
   constructor(root: unknown, takesId = /draft-0[34]/.test(draftOf(root) ?? '')) {
@@ -37,17 +37,20 @@ export class References {
     this.#ofDraft4 = !takesId && draftOf(root) === null ? new References(root, true) : null
   }
 
-  /** The base of a schema, in which its references are read. @param parent the base of the schema around it. */
+  /**
+   * The base against which a schema's references are resolved.
+   * @param parent the base of the enclosing schema.
+   */
   baseOf(schema: unknown, parent: string = ROOT): string {
     return this.#bases.get(schema) ?? parent
   }
 
-  /** Whether no schema inside has a base of its own, so that a dynamic reference is like any other. */
+  /** Whether no subschema has a base of its own, so that a dynamic reference is like any other. */
   get isSingle(): boolean {
     return this.#bases.size <= (this.#bases.has(this.#root) ? 1 : 0)
   }
 
-  /** Null where the reference leads nowhere in the schema. */
+  /** Null if the schema has no such target. */
   resolve(reference: string, base: string = ROOT): (Target & { readonly base: string }) | null {
     const [address, fragment] = split(absolute(reference, base))
     const resource = this.#resources.get(address)
@@ -64,7 +67,7 @@ export class References {
     return { target: found.target, path: [...path, ...found.path], base: this.#baseOn(target, found.path, address) }
   }
 
-  /** The base of what a path leads to. */
+  /** The base of the schema at a path. */
   #baseOn(from: unknown, path: Target['path'], base: string): string {
     let [current, own] = [from, base]
     for (const key of path) {
@@ -90,9 +93,9 @@ export class References {
     }
   }
 
-  /** Notes the identifier and the anchors of a schema. */
+  /** Records the identifier and the anchors of a schema. */
   #identify(schema: Schema, path: Target['path'], parent: string): string {
-    // Draft 4 has `id`. Up to draft 7, neither has an effect beside a reference.
+    // Draft 4 uses `id`. Up to draft 7, identifiers and anchors have no effect beside a reference.
     const isAlone = typeof schema.$ref !== 'string'
     const ids = [isAlone || !this.isOlder ? schema.$id : undefined, isAlone && this.#takesId ? schema.id : undefined]
     const id = ids.find((value) => typeof value === 'string')
@@ -111,7 +114,7 @@ export class References {
   }
 }
 
-/** The draft that a schema names; null for none. */
+/** The draft that a schema names; null if it names none. */
 export function draftOf(root: unknown): string | null {
   return isObject(root) && typeof root.$schema === 'string' ? root.$schema : null
 }

@@ -1,34 +1,37 @@
 export type Schema = Readonly<Record<string, unknown>>
 export type Path = readonly (string | number)[]
 
-/** A schema that a value follows, or the schema that it must not follow. */
+/** A schema that a value must satisfy or, if `negated`, must not satisfy. */
 export interface Part {
   readonly schema: unknown
-  /** The schema's path in that of the client. */
+  /** The schema's path in the client's schema. */
   readonly path: Path
-  /** The identifier in whose terms its references are read. */
+  /** The base against which its references are resolved. */
   readonly base: string
   readonly negated: boolean
 }
 
-/** Parts that all describe the same value. */
+/** Parts that describe the same value. */
 export type Conjunction = readonly Part[]
 
-/** What one schema says of the members of an object. `additional` holds for those that nothing else here describes. */
+/**
+ * What one schema says about the members of an object. `additional` applies to members that nothing else here
+ * describes.
+ */
 export interface ObjectShape {
   readonly properties: ReadonlyMap<string, Part>
   readonly patterns: readonly { readonly source: string; readonly part: Part; readonly path: Path }[]
   readonly additional?: Part
-  /** Whether `unevaluatedProperties` counts what is described here. */
+  /** Whether `unevaluatedProperties` counts these members as described. */
   readonly isEvaluated: boolean
 }
 
-/** What one schema says of the items of an array. */
+/** What one schema says about the items of an array. */
 export interface ArrayShape {
   readonly prefix: readonly Part[]
-  /** The schema of the items behind those. */
+  /** The schema of the remaining items. */
   readonly rest?: Part
-  /** Whether `unevaluatedItems` counts what is described here. */
+  /** Whether `unevaluatedItems` counts these items as described. */
   readonly isEvaluated: boolean
 }
 
@@ -43,11 +46,11 @@ export interface Source<Value> {
   readonly path: Path
 }
 
-/** The keywords of one value, in which all that several schemas say of it has come together. Absent ones say nothing. */
+/** The combined keywords of all schemas that describe one value. Absent ones impose no condition. */
 export interface Plain {
   readonly types?: readonly string[]
   readonly enum?: readonly unknown[]
-  /** Values that it is not. */
+  /** Values that it must not be. */
   readonly excluded?: readonly unknown[]
   readonly objects?: readonly ObjectShape[]
   readonly required?: readonly string[]
@@ -60,9 +63,9 @@ export interface Plain {
   readonly formats?: readonly Source<string>[]
   readonly multiples?: readonly Source<number>[]
   readonly bounds?: Readonly<Partial<Record<Bound, number>>>
-  /** Whether the constants are of other types than the schema allows. */
+  /** Whether the constants have types that the schema does not allow. */
   readonly isMisfit?: boolean
-  /** Where a keyword stands in the client's schema, for errors. */
+  /** The path of each keyword in the client's schema, for errors. */
   readonly where?: Readonly<Record<string, Path>>
 }
 
@@ -71,7 +74,7 @@ export type Bound = (typeof LOWEST)[number] | (typeof HIGHEST)[number]
 export const LOWEST = ['minLength', 'minItems', 'minProperties', 'minimum', 'exclusiveMinimum'] as const
 export const HIGHEST = ['maxLength', 'maxItems', 'maxProperties', 'maximum', 'exclusiveMaximum'] as const
 export const TYPES = ['object', 'array', 'string', 'number', 'integer', 'boolean', 'null']
-/** The type that each part of a `Plain`, or each bound, is about. */
+/** The type that each part of a `Plain`, or each bound, applies to. */
 const ABOUT: Readonly<Record<string, string>> = {
   ...{ objects: 'object', required: 'object', names: 'object', minProperties: 'object', maxProperties: 'object' },
   ...{ arrays: 'array', contains: 'array', uniqueItems: 'array', minItems: 'array', maxItems: 'array' },
@@ -80,7 +83,7 @@ const ABOUT: Readonly<Record<string, string>> = {
   ...{ exclusiveMinimum: 'number', exclusiveMaximum: 'number' },
 }
 
-/** What satisfies both; null where it is plain that nothing does. */
+/** The conjunction of both; null if it is obvious that nothing satisfies it. */
 export function together(a: Plain, b: Plain): Plain | null {
   const types = bothTypes(a.types, b.types)
   if (types?.length === 0) return null
@@ -101,7 +104,7 @@ export function together(a: Plain, b: Plain): Plain | null {
   return types?.length === 1 && hasNoRoom(types[0]!, merged) ? null : merged
 }
 
-/** What lists add up to. */
+/** Keywords whose lists are concatenated. */
 const LISTED = [
   ...(['objects', 'required', 'names', 'arrays', 'contains'] as const),
   ...(['patterns', 'notPatterns', 'formats', 'multiples'] as const),
@@ -125,7 +128,7 @@ function boundsOfBoth(a: NonNullable<Plain['bounds']>, b: NonNullable<Plain['bou
   return Object.fromEntries([...tighter(LOWEST, Math.max), ...tighter(HIGHEST, Math.min)])
 }
 
-/** Whether the bounds leave no value of a type. */
+/** Whether the bounds allow no value of a type. */
 export function hasNoRoom(type: string, { bounds = {}, required = [] }: Plain): boolean {
   switch (type) {
     case 'string':
@@ -146,12 +149,15 @@ export function hasNoRoom(type: string, { bounds = {}, required = [] }: Plain): 
   }
 }
 
-/** The types that the keywords are about. */
+/** The types that the keywords apply to. */
 export function impliedTypes(plain: Plain): readonly string[] {
   return [...new Set([...Object.keys(plain), ...Object.keys(plain.bounds ?? {})].flatMap((name) => ABOUT[name] ?? []))]
 }
 
-/** The parts that say something of a member of that name. @param matches tells whether a pattern is found in a name. */
+/**
+ * The parts that describe a member with this name.
+ * @param matches whether a pattern matches somewhere in a name.
+ */
 export function memberParts(
   { objects = [] }: Plain,
   name: string,
@@ -165,7 +171,7 @@ export function memberParts(
   })
 }
 
-/** The parts that say something of an item. */
+/** The parts that describe the item at an index. */
 export function itemParts({ arrays = [] }: Plain, at: number): Conjunction {
   return arrays.flatMap(({ prefix, rest }) => prefix[at] ?? rest ?? [])
 }
@@ -184,7 +190,7 @@ export function isObject(value: unknown): value is Schema {
   return typeOf(value) === 'object'
 }
 
-/** The types other than some, as far as names of types can say it. */
+/** All types but the given ones, as far as type names can express it. */
 export function otherTypes(types: readonly string[]): readonly string[] {
   return TYPES.filter((type) => !types.includes(type) && type !== 'integer').filter(
     (type) => type !== 'number' || !types.includes('integer'),
@@ -222,7 +228,7 @@ function bothTypes(a: Plain['types'], b: Plain['types']): Plain['types'] {
   return [...new Set([...narrowed(a, b), ...narrowed(b, a)])]
 }
 
-/** What a schema below `not` says: it counts for `unevaluatedProperties` and `unevaluatedItems` as if it were not there. */
+/** Marks what a schema below `not` describes as unevaluated for `unevaluatedProperties` and `unevaluatedItems`. */
 export function unevaluated(plain: Plain): Plain {
   const hidden = <Shape extends ObjectShape | ArrayShape>(shape: Shape): Shape => ({ ...shape, isEvaluated: false })
   return {
@@ -232,12 +238,12 @@ export function unevaluated(plain: Plain): Plain {
   }
 }
 
-/** What says something of one member. `unevaluatedProperties` does not count it. */
+/** A condition on one member, which `unevaluatedProperties` does not count as described. */
 export function withMember(name: string, part: Part): Plain {
   return { objects: [{ properties: new Map([[name, part]]), patterns: [], isEvaluated: false }] }
 }
 
-/** What says that an object does not have a member. */
+/** The condition that an object lacks a member. */
 export function withoutMember(name: string, path: Path): Plain {
   return withMember(name, { schema: false, path, base: '', negated: false })
 }

@@ -8,12 +8,12 @@ import { SchemaOptions } from './schema-options.ts'
 import { memberTypes, type ValueTypes } from './value-types.ts'
 
 /**
- * How a value stands: as the notation has it, as the members or keywords of the outermost object, as a string without
- * quotes or null, or as a string without quotes.
+ * How a value is written: in the notation's normal form, as the members or keywords of the outermost object, as an
+ * unquoted string or null, or as an unquoted string.
  */
 export type Form = 'plain' | 'members' | 'keywords' | 'bare' | 'text'
 
-/** What can be written so; anything where nothing is said. */
+/** The types that a form can express; absent for all types. */
 export const WRITABLE: Readonly<Partial<Record<Form, readonly string[]>>> = {
   members: ['object'],
   keywords: ['object'],
@@ -27,7 +27,7 @@ export interface Place {
   readonly form: Form
 }
 
-/** What the writers of a schema's values share: the schema, the notation, and what happens with what cannot be kept. */
+/** What the writers of a schema's values share: the schema, the notation, and the handling of unsupported keywords. */
 export class SchemaContext {
   readonly options: SchemaOptions
   readonly builder: GrammarBuilder
@@ -56,7 +56,7 @@ export class SchemaContext {
     if (!this.isLenient) throw new UnsupportedConstraint(message, path)
   }
 
-  /** Notes why nothing is allowed. */
+  /** Records why nothing is allowed. */
   nothing(message: string, path: Path): null {
     this.options.nothing = new UnsupportedConstraint(message, path)
     return null
@@ -66,7 +66,7 @@ export class SchemaContext {
     return form === 'bare' || form === 'text' ? this.bare : this.plain
   }
 
-  /** Whether no value is valid, so that only what is required is written, as well as it can be. */
+  /** Whether no value is valid, so that only required members are written, as well as possible. */
   isImpossible(parts: Conjunction): boolean {
     if (!this.isLenient) return false
     const options = this.options.of(parts)

@@ -2,11 +2,14 @@ import { FORMATS } from './formats.ts'
 import { lookUp } from './json-pointer.ts'
 import { isObject } from './schema-conjunction.ts'
 
-/** What stands behind a keyword: a schema, a list of schemas, schemas by name, or one of these. */
+/** The value of a keyword: a schema, a list of schemas, a map of schemas by name, or one of two of these. */
 type Holds = 'schema' | 'list' | 'named' | 'schema or list' | 'schemas or names'
 
 interface Keyword {
-  /** `annotation`: plain text about the schema, which is not meant to be enforced. `none`: what JSON Schema itself lets pass. */
+  /**
+   * `annotation`: plain text about the schema, which is not meant to be enforced. `none`: a keyword that JSON Schema
+   * itself does not enforce.
+   */
   readonly effect: 'enforced' | 'annotation' | 'none'
   readonly holds?: Holds
 }
@@ -16,7 +19,7 @@ const enforced = (names: readonly string[], holds?: Holds) =>
 const without = (effect: 'annotation' | 'none', names: readonly string[]) =>
   names.map((name): [string, Keyword] => [name, { effect }])
 
-/** The keywords of drafts 4 to 2020-12. Every other keyword is unknown, and has no effect. */
+/** The keywords of drafts 4 to 2020-12. Every other keyword is unknown and has no effect. */
 export const KEYWORDS: ReadonlyMap<string, Keyword> = new Map([
   ...enforced(['type', 'enum', 'const', '$ref', '$anchor', '$dynamicRef', '$recursiveRef', '$dynamicAnchor']),
   ...enforced(['$recursiveAnchor', 'nullable']),
@@ -36,18 +39,18 @@ export const KEYWORDS: ReadonlyMap<string, Keyword> = new Map([
   ...without('none', ['contentEncoding', 'contentMediaType', 'contentSchema', '$vocabulary', 'discriminator']),
 ])
 
-/** Keywords and schemas. A schema of the longest that are enforced has fewer. */
+/** Maximum number of keywords and schemas to read. The largest enforceable schema has fewer. */
 const MOST_READ = 70_000
 
 /**
- * The names of the keywords in a schema that have no effect, each once and in the order of the schema, except for plain
- * annotations such as `title`. A format that is not enforced is named with its value: `format: semver`. Of a schema that is
- * larger than any that is enforced, only the beginning is read.
+ * The names of the keywords in a schema that have no effect, without duplicates and in the order of the schema, except
+ * for plain annotations such as `title`. A format that is not enforced is listed with its value: `format: semver`. Only
+ * the beginning of a schema that is too large to be enforced is read.
  */
 export function ignoredKeywords(schema: unknown): readonly string[] {
   const ignored = new Set<string>()
   const seen = new Set<unknown>()
-  /** Places for definitions under other names, such as OpenAPI's `components`. */
+  /** Places for definitions under other keywords, such as OpenAPI's `components`. */
   const referred = new Set<string>()
   const open: unknown[] = [schema]
   let left = MOST_READ
@@ -56,7 +59,7 @@ export function ignoredKeywords(schema: unknown): readonly string[] {
     if (!isObject(current) || seen.has(current)) continue
     seen.add(current)
     const inner: unknown[] = []
-    // Not `Object.entries`, which would list all of them first.
+    // Unlike `Object.entries`, this does not list all of them first.
     for (const name in current) {
       if (--left < 0) break
       const value = current[name]
@@ -69,7 +72,7 @@ export function ignoredKeywords(schema: unknown): readonly string[] {
         referred.add(value.split('/', 2)[1]!)
         inner.push(lookUp(schema, value)?.target)
       }
-      // Not spread: a client may list more schemas than a call takes arguments.
+      // Not spread: a client's list may exceed the maximum number of arguments of a call.
       for (const [, schema] of schemasIn(value, holds)) {
         inner.push(schema)
         if (inner.length >= left) break
@@ -80,7 +83,7 @@ export function ignoredKeywords(schema: unknown): readonly string[] {
   return [...ignored].filter((name) => !referred.has(name) || !isObject(schema) || !Object.hasOwn(schema, name))
 }
 
-/** The schemas behind a keyword, each with its place there. */
+/** The schemas within a keyword's value, each with its path there. */
 export function* schemasIn(
   value: unknown,
   holds: Holds | undefined,

@@ -12,7 +12,9 @@ import {
 } from './schema-conjunction.ts'
 import { KEYWORDS } from './schema-keywords.ts'
 
-/** The bound that a value keeps which breaks another, for values of a type. */
+/**
+ * For each bound: the bound that a value of the type satisfies if it violates the first, and how far the limit moves.
+ */
 const BROKEN: Readonly<Record<Bound, readonly [type: string, bound: Bound, distance: number]>> = {
   minLength: ['string', 'maxLength', -1],
   maxLength: ['string', 'minLength', 1],
@@ -30,24 +32,24 @@ const SUBSCHEMAS = ['allOf', 'anyOf', 'oneOf', 'not', 'if', 'then', 'else', 'ite
 const OTHERS = ['enum', 'const', 'required', 'properties', 'pattern', 'nullable']
 const DEPENDENCIES = ['dependencies', 'dependentRequired', 'dependentSchemas']
 const WITHOUT_EFFECT = ['$defs', 'definitions', '$anchor', '$dynamicAnchor', '$recursiveAnchor']
-/** Keywords whose negation is written in full. */
+/** Keywords that can be negated without loss. */
 const NEGATED = new Set([...Object.keys(BROKEN), ...SUBSCHEMAS, ...OTHERS, ...DEPENDENCIES, ...WITHOUT_EFFECT, 'type'])
 
-/** Whether `negatedOptions` certainly gives all values that a schema does not allow. */
+/** Whether `negatedOptions` certainly covers all values that a schema does not allow. */
 export function isFullyNegated(schema: Schema): boolean {
   const { type, items, contains, oneOf, minContains, maxContains } = schema
   const isCounted = contains !== undefined && (minContains !== undefined || maxContains !== undefined)
   const hasManyPairs = Array.isArray(oneOf) && (oneOf.length * (oneOf.length - 1)) / 2 > MOST_PAIRS
-  // No type stands for the numbers that are not whole.
+  // No type expresses "a number that is not an integer".
   const isWhole = [type].flat().includes('integer')
   if (isWhole || Array.isArray(items) || isCounted || hasManyPairs) return false
   return Object.keys(schema).every((keyword) => NEGATED.has(keyword) || KEYWORDS.get(keyword)?.effect !== 'enforced')
 }
 
 /**
- * The options of a value that a schema does not allow: each breaks one of its keywords. Those of a keyword that no other can
- * say the contrary of are left out, as all that is written must be certain.
- * @param of gives the options of what satisfies all of some parts.
+ * The options of a value that a schema does not allow: each violates one of its keywords. Violations that no keyword
+ * can express are left out, because every option must be certain to violate the schema.
+ * @param of the options of a value that satisfies all of the given parts.
  */
 export function negatedOptions(
   part: Part,

@@ -19,34 +19,34 @@ import { isFullyNegated, negatedOptions } from './schema-negation.ts'
 import { withUnevaluated } from './unevaluated.ts'
 import { ValueCheck } from './value-check.ts'
 
-/** Options of one place that come of alternatives that multiply. Of more, the first and the last are kept. */
+/** Maximum options of one place when alternatives multiply. If there are more, the first and the last are kept. */
 const MOST_PRODUCTS = 64
-/** Options of one place in all. */
+/** Maximum options of one place. */
 const MOST_OPTIONS = 2_000
-/** Pairs of options that are brought together for one schema: a bound on its time. */
+/** Maximum pairs of options that are combined for one schema, which bounds its time. */
 const MOST_WORK = 100_000
-/** Schemas within each other that say something of the same value. */
+/** Maximum nesting depth of schemas that describe the same value. */
 const DEEPEST = 60
-/** Levels of required members and items at which is looked whether any value satisfies an option. */
+/** Levels of required members and items that are checked for whether any value satisfies an option. */
 const LEVELS_SEEN = 3
 
-/** Parts that allow anything. */
+/** A single option that allows anything. */
 const ANYTHING: readonly Plain[] = [{}]
 
 export function partOfRoot(schema: unknown): Part {
   return { schema, path: [], base: ROOT, negated: false }
 }
 
-/** The schema takes too long. */
+/** The schema takes too long to process. */
 export class TooComplex extends UnsupportedConstraint {}
 
-/** What is being looked at comes again within itself. */
+/** A schema refers back to itself while it is being examined. */
 class Unfinished extends Error {}
 
 /**
- * What a schema says of one value, as options that each stand for all that holds together: `allOf`, `anyOf`, `oneOf`, `not`,
- * `if` and references are gone. A value that satisfies an option satisfies the schema. The converse does not hold
- * everywhere: where options multiply, or where the negation of a keyword is no keyword, some are left out.
+ * Expands what a schema says about one value into options. Each is a conjunction of simple keywords, without `allOf`,
+ * `anyOf`, `oneOf`, `not`, `if` and references. A value that satisfies an option satisfies the schema. The converse may
+ * not hold: some options are left out if they multiply, or if no keyword expresses a negation.
  */
 export class SchemaOptions {
   readonly #references: References
@@ -57,16 +57,16 @@ export class SchemaOptions {
   readonly #ids = new Map<unknown, number>()
   readonly #known = new Map<number, readonly Plain[]>()
   readonly #open = new Set<number>()
-  /** Options from which some are left out. */
+  /** Parts whose list of options is incomplete. */
   readonly #partial = new Set<number>()
   /** How often options were left out. */
   #losses = 0
   #left = MOST_WORK
   #isPeeking = false
-  /** Why the last schema allows nothing. */
+  /** Why the last examined schema allows nothing. */
   nothing: UnsupportedConstraint | null = null
 
-  /** @param refuse throws for what cannot be kept, or returns for it to be left out. */
+  /** @param refuse throws for an unsupported keyword, or returns if the keyword is to be left out. */
   constructor(root: unknown, refuse: Refuse, isLenient: boolean) {
     this.#references = new References(root)
     this.#refuse = refuse
@@ -75,7 +75,7 @@ export class SchemaOptions {
     this.#reader = new KeywordReader(refuse, isLenient, draftOf(root) === null)
   }
 
-  /** The same for conjunctions of the same parts. */
+  /** Equal for conjunctions of the same parts. */
   keyOf(parts: Conjunction): string {
     return [...new Set(parts.map((part) => this.#idOf(part)))].sort((a, b) => a - b).join()
   }
@@ -85,7 +85,7 @@ export class SchemaOptions {
     return this.#all([...unique.values()].map((part) => () => this.#expanded(part)))
   }
 
-  /** What satisfies some options of each. */
+  /** The options of a value that satisfies one option from each list. */
   #all(lists: readonly (() => readonly Plain[])[]): readonly Plain[] {
     return lists.reduce<readonly Plain[]>(
       (known, list) => (known.length === 0 ? known : this.#both(known, list())),
@@ -153,7 +153,7 @@ export class SchemaOptions {
     const own = { ...part, base: this.#references.baseOf(schema, part.base) }
     if (!negated) return this.#positive(own)
     const target = this.#targetOf({ ...own, negated: false })
-    // Older drafts take a reference alone: what is not its target is neither with what stands beside it.
+    // Older drafts ignore keywords beside a reference. A value that violates the target violates both together.
     if (target !== null) {
       if (hasOtherKeywords(schema)) this.#losses++
       return this.#expanded({ ...target, negated: true })
@@ -182,7 +182,7 @@ export class SchemaOptions {
       return []
     }
     const target = this.#targetOf(part)
-    // Validators of older drafts allow more: they take no notice of what stands beside a reference.
+    // Validators of older drafts ignore keywords beside a reference, and so allow more.
     if (target !== null && this.#references.isOlder && hasOtherKeywords(schema)) this.#losses++
     const [allOf, anyOf, oneOf] = [list('allOf'), list('anyOf'), list('oneOf')]
     const { not, if: condition } = schema
@@ -198,7 +198,7 @@ export class SchemaOptions {
     ])
     return options.map((plain) => {
       const full = withUnevaluated(part, plain)
-      // A value of several options is described by all of them.
+      // A value that satisfies several options is described by all of them.
       if (full !== plain) this.#losses++
       return full
     })
@@ -210,13 +210,13 @@ export class SchemaOptions {
     return options
   }
 
-  /** Equal alternatives are one. */
+  /** Merges equal alternatives. */
   #any(parts: readonly Part[]): readonly Plain[] {
     const options = new Set(parts.flatMap((part) => this.#expanded(this.#aliased(part))))
     return options.has(ANYTHING[0]!) ? ANYTHING : withConstantsTogether([...options])
   }
 
-  /** In place of a schema that only refers to another, that one. */
+  /** Replaces a schema that only refers to another by that one. */
   #aliased(part: Part): Part {
     const { schema } = part
     if (!isObject(schema) || Object.keys(schema).length !== 1) return part
@@ -239,7 +239,7 @@ export class SchemaOptions {
         for (const [at, others] of lists.entries()) {
           if (at === index || kept.length === 0) continue
           this.#spend(kept.length * others.length)
-          // What is left out of the others may be what an option has in common with them.
+          // The missing options of the others may overlap with this one.
           const isApart = !isPartial[at] && kept.every((one) => others.every((other) => this.#areApart(one, other)))
           if (isApart) continue
           kept = this.#both(kept, this.#expanded({ ...aliased[at]!, negated: true }))
@@ -258,13 +258,13 @@ export class SchemaOptions {
     return both === null || !this.isSatisfiable(both)
   }
 
-  /** False where types, bounds, constants or what is required show that no value satisfies an option. */
+  /** False if types, bounds, constants or required members show that no value satisfies an option. */
   isSatisfiable(plain: Plain, levels = LEVELS_SEEN): boolean {
     if (plain.isMisfit || plain.types?.every((type) => hasNoRoom(type, plain))) return false
     if (plain.enum !== undefined)
       return plain.enum.some((value) => typeof value === 'object' || this.check.mayFit(value, plain))
     const isObjectOnly = plain.types?.length === 1 && plain.types[0] === 'object'
-    // A value of another type satisfies all that is said of members.
+    // Conditions on members do not apply to values of other types.
     if (levels === 0 || !isObjectOnly || !this.check.hasKnownPatterns(plain)) return true
     return (plain.required ?? []).every((name) => {
       const names = plain.names === undefined ? null : this.#peek(plain.names)
@@ -275,7 +275,10 @@ export class SchemaOptions {
     })
   }
 
-  /** All options of a member's value; null where some are left out, or they lead back to what is being looked at. */
+  /**
+   * All options of a member's value; null if some are left out, or if they refer back to a schema that is being
+   * examined.
+   */
   #peek(parts: Conjunction): readonly Plain[] | null {
     const was = this.#isPeeking
     const losses = this.#losses
@@ -303,7 +306,7 @@ export class SchemaOptions {
     return [...branch('then', schema, then), ...branch('else', { ...schema, negated: true }, otherwise)]
   }
 
-  /** Each holds what follows from a member, or does not have the member. */
+  /** For each dependency: either what follows from the member, or the absence of the member. */
   #dependencies(part: Part): readonly (() => readonly Plain[])[] {
     const { dependencies, dependentRequired, dependentSchemas } = part.schema as Schema
     const all = Object.entries({ dependencies, dependentRequired, dependentSchemas }).flatMap(([keyword, held]) =>
@@ -312,7 +315,7 @@ export class SchemaOptions {
     return all.map(({ keyword, name, demand }) => () => {
       const isNames = keyword === 'dependentRequired' || Array.isArray(demand)
       const path = [...part.path, keyword, name]
-      // What a schema says counts for `unevaluatedProperties` and `unevaluatedItems` only beside the member.
+      // `unevaluatedProperties` and `unevaluatedItems` count what a schema describes only if the member is present.
       const followed = isNames
         ? [{ required: this.#reader.namesIn(demand, path) }]
         : this.#both([{ types: ['object'], required: [name] }], this.#expanded(inner(part, demand, keyword, name)))
@@ -320,7 +323,7 @@ export class SchemaOptions {
     })
   }
 
-  /** What a reference of the schema stands for; null where it has none. */
+  /** The target of the schema's reference; null if it has none. */
   #targetOf(part: Part): Part | null {
     const schema = part.schema as Schema
     const keyword = ['$ref', '$dynamicRef', '$recursiveRef'].find((name) => schema[name] !== undefined)
@@ -362,14 +365,14 @@ export class SchemaOptions {
   }
 }
 
-/** Whether something that has an effect stands beside a reference. */
+/** Whether a keyword with an effect is beside a reference. */
 function hasOtherKeywords(schema: Schema): boolean {
   return Object.keys(schema).some(
     (keyword) => KEYWORDS.get(keyword)?.effect === 'enforced' && !keyword.startsWith('$') && keyword !== 'definitions',
   )
 }
 
-/** The constants of options that say nothing else; null where some do. */
+/** The constants of options that consist only of constants; null if some do not. */
 function onlyConstants(lists: readonly (readonly Plain[])[]): readonly unknown[] | null {
   const isScalar = (value: unknown) => typeof value !== 'object' || value === null
   const isOnly = lists.every((list) => list.every((plain) => isConstant(plain) && plain.enum!.every(isScalar)))
@@ -380,7 +383,7 @@ function isConstant(plain: Plain): boolean {
   return plain.enum !== undefined && Object.keys(plain).every((key) => ['enum', 'types', 'where'].includes(key))
 }
 
-/** Options that are constants and nothing else are one. */
+/** Merges options that consist only of constants. */
 function withConstantsTogether(options: readonly Plain[]): readonly Plain[] {
   const constants = options.filter(isConstant)
   if (constants.length < 2) return options

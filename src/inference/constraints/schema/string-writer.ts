@@ -4,7 +4,7 @@ import { Unsatisfiable, UnsupportedConstraint } from '../unsupported-constraint.
 import type { Plain, Source } from './schema-conjunction.ts'
 import type { Place, SchemaContext } from './schema-context.ts'
 
-/** A longer string is not asked for, nor written where its length is bounded. */
+/** Longer strings are not supported as a minimum, and are not written if the length is bounded. */
 const LONGEST_STRING = 10_000
 const NO_BOUNDS: NonNullable<Plain['bounds']> = {}
 
@@ -47,13 +47,13 @@ export class StringWriter {
         not: notPatterns,
         format: formats,
       }
-      // A constant that is not allowed has no path of its own.
+      // A forbidden constant has no path of its own.
       const source = sources[keyword]?.at(-1) ?? (keyword === 'not' ? [...formats, ...patterns].at(-1) : undefined)
       const path = source?.path ?? where[keyword] ?? []
       if (error instanceof Unsatisfiable && !this.#context.isLenient) return this.#context.nothing(error.message, path)
       this.#context.refuse(error.message, path)
     }
-    // The first of two patterns or formats is kept.
+    // Only the first of several patterns or formats is kept.
     const kept = { ...plain, patterns, formats }
     switch (keyword) {
       case 'pattern':

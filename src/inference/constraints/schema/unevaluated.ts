@@ -2,9 +2,9 @@ import { inner } from './keyword-reader.ts'
 import type { ArrayShape, ObjectShape, Part, Plain, Schema } from './schema-conjunction.ts'
 
 /**
- * Adds to an option what `unevaluatedProperties` and `unevaluatedItems` of a schema say: they are about what nothing else in
- * the option describes.
- * @returns the same option where they say nothing.
+ * Adds the conditions of a schema's `unevaluatedProperties` and `unevaluatedItems` to an option: they apply to members
+ * and items that nothing else in the option describes.
+ * @returns the same option if they have no effect.
  */
 export function withUnevaluated(part: Part, plain: Plain): Plain {
   const { unevaluatedProperties, unevaluatedItems } = part.schema as Schema

@@ -14,24 +14,24 @@ import {
   type Source,
 } from './schema-conjunction.ts'
 
-/** Tells whether a value satisfies the options of a schema. */
+/** Checks whether a value satisfies the options of a schema. */
 export class ValueCheck {
   readonly #optionsOf: (parts: Conjunction) => readonly Plain[]
   readonly #isLenient: boolean
   readonly #matchers = new Map<string, SearchMatcher | null>()
 
-  /** @param isLenient whether patterns and formats that are not supported let all texts through. */
+  /** @param isLenient whether unsupported patterns and formats match all texts. */
   constructor(optionsOf: (parts: Conjunction) => readonly Plain[], isLenient: boolean) {
     this.#optionsOf = optionsOf
     this.#isLenient = isLenient
   }
 
-  /** Whether a value satisfies an option of the parts. */
+  /** Whether a value satisfies one of the options of the parts. */
   allows(value: unknown, parts: Conjunction): boolean {
     return this.#optionsOf(parts).some((plain) => this.fits(value, plain))
   }
 
-  /** Whether a value satisfies all that an option says, its constants included. */
+  /** Whether a value satisfies all conditions of an option, its constants included. */
   fits(value: unknown, plain: Plain): boolean {
     if (plain.types !== undefined && !isOfTypes(value, plain.types)) return false
     if (plain.enum !== undefined && !isIn(value, plain.enum)) return false
@@ -77,12 +77,12 @@ export class ValueCheck {
     return memberParts(plain, name, (source, text) => this.matches(source, text) ?? true)
   }
 
-  /** Whether a pattern is found in a text; null for a pattern that is not supported. */
+  /** Whether a pattern matches somewhere in a text; null if the pattern is not supported. */
   matches(source: string, text: string): boolean | null {
     return getOrMake(this.#matchers, source, () => matcherOf(source))?.test(text) ?? null
   }
 
-  /** Whether it is known which members each schema is about. */
+  /** Whether it is known which members each pattern applies to. */
   hasKnownPatterns({ objects = [] }: Plain): boolean {
     return objects.every(({ patterns }) => patterns.every(({ source }) => this.matches(source, '') !== null))
   }
@@ -95,7 +95,7 @@ export class ValueCheck {
     )
   }
 
-  /** Whether a scalar satisfies an option, for all that is known: validators differ in what they take for a format. */
+  /** Whether a scalar may satisfy an option: validators differ in what they accept as a format. */
   mayFit(value: unknown, plain: Plain): boolean {
     const isKnown = ({ value: source }: Source<string>) => this.matches(source, '') !== null
     const { patterns = [], notPatterns = [] } = plain

@@ -3,10 +3,12 @@ import type { Plain } from './schema-conjunction.ts'
 import { typeOf } from './schema-conjunction.ts'
 import { partOfRoot, SchemaOptions, TooComplex } from './schema-options.ts'
 
-/** Names of types, as in schemas. Null for any type. */
+/** Type names as in schemas; null for any type. */
 export type ValueTypes = readonly string[] | null
 
-/** Tells for the name of a member which types its values may have, in the objects that a schema describes. */
+/**
+ * Returns a function from a member's name to the types that its values may have in the objects that a schema describes.
+ */
 export function memberTypes(root: unknown): (name: string) => ValueTypes {
   const options = new SchemaOptions(root, () => {}, true)
   const known = new Map<string, ValueTypes>()

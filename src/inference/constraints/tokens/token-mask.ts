@@ -2,7 +2,7 @@
 
 const BITS = 32
 
-/** The token of a mask that has no other. */
+/** The only token of a mask; null if there are several or none. */
 export function onlyToken(mask: Int32Array): number | null {
   let only: number | null = null
   for (let word = 0; word < mask.length; word++) {
@@ -14,7 +14,7 @@ export function onlyToken(mask: Int32Array): number | null {
   return only
 }
 
-/** Whether a property holds for some token of the mask. */
+/** Whether some token of the mask has a property. */
 export function someToken(mask: Int32Array, holds: (token: number) => boolean): boolean {
   return mask.some((word, index) => {
     for (let bits = word; bits !== 0; bits &= bits - 1) {

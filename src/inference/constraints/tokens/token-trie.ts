@@ -1,8 +1,8 @@
-/** A model's vocabulary as constraints see it. */
+/** A model's vocabulary, as constraints see it. */
 export interface Vocabulary {
   /** Bytes of each token, one character per byte; empty for tokens that never match. */
   readonly tokens: readonly string[]
-  /** Any of them ends a text, where the constraint lets it end. */
+  /** Each of them ends a text where the constraint allows the end. */
   readonly stopTokens: readonly number[]
 }
 
@@ -10,8 +10,8 @@ export interface Vocabulary {
 export const NONE = -1
 
 /**
- * The texts of a vocabulary, byte by byte, common beginnings once. Its nodes lie in the order in which a walk comes to
- * them, each before those that go on from it, so that to leave a branch out is to jump to its end.
+ * The texts of a vocabulary as a byte trie. Its nodes are stored in depth-first order, so a walk skips a subtree by
+ * jumping to its end.
  */
 export class TokenTrie {
   readonly vocabulary: Vocabulary
@@ -19,9 +19,9 @@ export class TokenTrie {
   readonly longest: number
   /** By node: the byte that leads to it. */
   readonly bytes: Uint8Array
-  /** By node: how many bytes come before that one. */
+  /** By node: number of bytes before its byte. */
   readonly depths: Uint16Array
-  /** By node: the first node behind all that go on from it. */
+  /** By node: index of the first node after its subtree. */
   readonly ends: Int32Array
   /** By node: a token whose text ends there, or `NONE`. */
   readonly tokens: Int32Array
@@ -40,7 +40,7 @@ export class TokenTrie {
     const ends = new Int32Array(most)
     const tokens = new Int32Array(most).fill(NONE)
     this.twins = new Int32Array(texts.length).fill(NONE)
-    /** The nodes of the text before, by depth. */
+    /** The nodes of the previous text, by depth. */
     const path: number[] = []
     let count = 0
     let before = ''

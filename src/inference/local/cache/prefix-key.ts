@@ -29,7 +29,10 @@ export class PrefixKey {
     this.#media = media
   }
 
-  /** @param adapter key of the adapter that computes it, which the first cell stands for as well; null for the model alone. */
+  /**
+   * @param adapter key of the adapter that computes it, which the symbol of the first cell includes; null for the model
+   * alone.
+   */
   static of(chunks: readonly PromptChunk[], adapter: string | null = null): PrefixKey {
     const lengths = chunks.map((chunk) => (chunk.type === 'media' ? chunk.encodable.length : chunk.tokens.length))
     const tokens = new Int32Array(lengths.reduce((sum, length) => sum + length, 0))

@@ -65,7 +65,7 @@ export class LocalEngine implements Engine {
   #times: StepTimes | null = null
   readonly #restartPause = new RestartPause()
   readonly #libraries: LibraryChoice
-  /** Why there is no GPU although there was one; null where the process found out by itself. */
+  /** Why a GPU is no longer used; null if the process itself found that there is none. */
   #gpuProblem: string | null = null
   /** When the next process is expected to be ready, by `performance.now()`. */
   #readyAgainAt = 0

@@ -82,7 +82,7 @@ function newMeasurement(
   return measurement
 }
 
-/** What a stored speed is compared with. */
+/** The conditions of a measurement, with which those of a stored speed are compared. */
 export async function describeMachine(backend: Backend): Promise<z.output<typeof stored>['machine']> {
   const { kernels, gpu } = locateNativeLibraries(backend)
   return {

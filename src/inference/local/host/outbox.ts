@@ -34,7 +34,7 @@ export class Outbox {
   #unread = 0
 
   /**
-   * @param file closed by `close`; null where there is none, so that large messages go through the channel.
+   * @param file closed by `close`; null if there is none: large messages then go through the channel.
    * @param onLost called for a large message that cannot be sent.
    */
   constructor(process: ChildProcess, file: SharedFile | null, onLost: (id: number, error: Error) => void) {

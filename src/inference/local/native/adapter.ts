@@ -9,15 +9,15 @@ const READ_BYTES = 2 ** 20
 interface AdapterFile {
   readonly name: string
   readonly path: string
-  /** Factor of what it adds. */
+  /** Factor of the adapter's contribution. */
   readonly scale: number
 }
 
-/** A LoRA adapter of a loaded model, beside its weights. It is freed with the model. */
+/** A LoRA adapter, loaded beside its model's weights. It is freed with the model. */
 export class Adapter {
-  /** Hash of the file and the scale: work with the same adapter has the same numbers. */
+  /** Hash of the file and the scale: adapters with the same key give the same numbers. */
   readonly key: string
-  /** What the library takes: its address and its scale. */
+  /** Arguments for the library: its address and its scale. */
   readonly native: readonly [addresses: BigUint64Array, scales: Float32Array]
 
   /** @throws Error for a file that does not fit the model; the library's log says why. */
@@ -29,7 +29,7 @@ export class Adapter {
   }
 }
 
-/** All of a file: it is small beside the model, and two adapters may differ in few bytes. */
+/** Hashes the whole file: it is small compared to the model, and two adapters may differ in a few bytes. */
 function hashOf(path: string) {
   const hash = createHash('sha256')
   const buffer = Buffer.allocUnsafe(READ_BYTES)

@@ -77,7 +77,7 @@ export class Batch {
   /**
    * Makes a batch of embeddings for one sequence. It reuses this batch's native memory.
    * @param positions one plane of `count` positions per dimension of positions (4 for M-RoPE: t, y, x, 0).
-   * @param output whether what the model makes of the rows is needed.
+   * @param output whether the results of the rows are needed.
    */
   toNativeEmbeddings(
     embeddings: Float32Array,

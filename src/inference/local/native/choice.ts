@@ -22,9 +22,9 @@ export interface Ask {
   readonly ranked: number | null
 }
 
-/** What a repetition penalty applies to. */
+/** The tokens that a repetition penalty applies to, and the penalty. */
 interface Repeated {
-  /** Each once, and always in the same order. */
+  /** Each token once, always in the same order. */
   readonly tokens: { readonly size: number; forEach(visit: (token: number) => void): void }
   readonly penalty: number
 }

@@ -174,7 +174,7 @@ export class Context {
     return this.#deviceRows?.areKept ?? false
   }
 
-  /** Queues sampling requests on the device, behind the launched step. `choose` then returns their answers. */
+  /** Queues sampling requests on the device, after the launched step. `choose` then returns their answers. */
   ask(asks: readonly RowAsk[]): void {
     this.#deviceRows?.ask(asks)
   }

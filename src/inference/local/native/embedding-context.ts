@@ -9,28 +9,31 @@ const POOLING_TYPES = { mean: 1, cls: 2, last: 3, rank: 4 } as const
 
 interface EmbeddingContextOptions {
   readonly pooling: keyof typeof POOLING_TYPES
-  /** Whether scores are probabilities already. */
+  /** Whether scores are already probabilities. */
   readonly ratesByProbability: boolean
-  /** Tokens of the longest text. */
+  /** Maximum tokens of a text. */
   readonly contextTokens: number
-  /** Rows of one call; more for a text that must be in one. */
+  /** Maximum rows of a call, unless a text that must be in one call has more. */
   readonly batchRows: number
-  /** Texts of one call. */
+  /** Maximum texts of a call. */
   readonly sequences: number
-  /** Embeddings of an image that one call must be able to take. */
+  /** Maximum embeddings of an image that one call must take. */
   readonly mediaRows: number
   readonly threads: number
 }
 
-/** A llama.cpp context that pools: texts and encoded images in, a vector of each out. */
+/** A llama.cpp context that pools: it turns each text or encoded image into a vector. */
 export class EmbeddingContext {
   readonly #llama: Llama
   readonly #handle: Pointer
-  /** Null for a model whose tokens attend to each other in one call alone. */
+  /** Null for a model without a KV cache: its tokens attend only to others in the same call. */
   readonly #memory: Pointer | null
   readonly batch: Batch
   readonly sequences: number
-  /** Whether a text may take several calls, because its last token sees all others and alone counts. */
+  /**
+   * Whether a text may take several calls, because the result depends only on its last token, which attends to all
+   * others.
+   */
   readonly splits: boolean
   readonly #size: number
   readonly #isRank: boolean
@@ -59,7 +62,7 @@ export class EmbeddingContext {
     }
     let rows = Math.min(Math.max(batchRows, options.mediaRows), contextTokens)
     let handle = opened(open(rows))
-    // The head of such rerankers reads the last token.
+    // The head of rerankers whose scores are probabilities reads the last token.
     const isLast = pooling === 'last' || (pooling === 'rank' && options.ratesByProbability)
     this.splits = isLast && isCausal && llama.get_memory(handle) !== null
     if (!this.splits && rows < contextTokens) {
@@ -77,7 +80,7 @@ export class EmbeddingContext {
     this.#size = this.#isRank ? llama.model_n_cls_out(model.handle) : llama.model_n_embd_out(model.handle)
   }
 
-  /** Numbers of a vector. */
+  /** Length of a vector. */
   get dimensions(): number {
     return this.#isRank ? 1 : this.#size
   }
@@ -91,9 +94,9 @@ export class EmbeddingContext {
   }
 
   /**
-   * Computes encoded rows of an image. Blocks.
+   * Computes rows of an encoded image. Blocks.
    * @param positions planes of `count` positions; see `Batch.toNativeEmbeddings`.
-   * @param causal false if they attend to each other. All of them must then be in one call.
+   * @param causal false if its tokens attend to each other. All of them must then be in one call.
    */
   decodeEmbeddings(rows: Float32Array, positions: Int32Array, count: number, sequence: number, causal: boolean): void {
     if (!causal) this.#llama.set_causal_attn(this.#handle, false)
@@ -104,8 +107,8 @@ export class EmbeddingContext {
   }
 
   /**
-   * The vector of a text of the last call, of length 1; or the score of a pair, from 0 to 1.
-   * @throws Error when the model has computed no numbers.
+   * The unit vector of a text of the last call, or the score of a pair, from 0 to 1.
+   * @throws Error if the vector contains a value that is not finite.
    */
   vector(sequence: number): Float32Array {
     const pointer = this.#llama.get_embeddings_seq(this.#handle, sequence)
@@ -116,7 +119,7 @@ export class EmbeddingContext {
     return raw.map((value) => (length === 0 ? 0 : value / length))
   }
 
-  /** Forgets all texts. */
+  /** Removes all texts. */
   clear(): void {
     this.batch.clear()
     if (this.#memory !== null) this.#llama.memory_clear(this.#memory, false)

@@ -35,7 +35,10 @@ constexpr int32_t NOT_FINITE = -1001;
 /** The size of the result is not the expected one. */
 constexpr int32_t SIZE_MISMATCH = -1002;
 
-/** 128 bits, as wide as the vector registers of every processor: 256 take more than twice the time where they are no wider. */
+/**
+ * 128 bits, the minimum width of vector registers: on processors with no wider ones, 256 bits take more than twice the
+ * time.
+ */
 typedef uint32_t Lanes __attribute__((vector_size(16)));
 
 /** Tests the exponents in a single pass, at memory bandwidth. */

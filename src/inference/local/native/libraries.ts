@@ -49,7 +49,7 @@ const LOG_VERBOSITY_WARNING = 2
 
 /**
  * Loads llama.cpp into this process. Call it once; the libraries cannot be unloaded.
- * @param spinNs how long kernel threads spin at a barrier; by default, as is best for tokens.
+ * @param spinNs how long kernel threads spin at a barrier; by default, the best duration for decoding.
  * @throws Error when a library is not the pinned release or its structs differ from our layouts.
  */
 export function loadNativeLibraries(paths: NativePaths, spinNs?: number): NativeLibraries {

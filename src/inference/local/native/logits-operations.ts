@@ -138,7 +138,7 @@ function indicesOfTopK(logits: Float32Array, k: number): readonly number[] {
   return indices
 }
 
-/** @returns what a logit must exceed to come among them. */
+/** @returns the minimum that a logit must exceed to be included. */
 function insert(indices: number[], index: number, logits: Float32Array, k: number): number {
   if (indices.length === k) indices.pop()
   const after = indices.findIndex((other) => logits[other]! < logits[index]!)

@@ -10,7 +10,7 @@ const VOCABULARY_BPE = 2
 const CONTROL_ATTRIBUTES = (1 << 0) | (1 << 3)
 /** The attribute of tokens that are parsed in any text. */
 const USER_DEFINED = 1 << 4
-/** The attributes of tokens that take blanks before or behind them away. */
+/** The attributes of tokens that remove blanks before or after them. */
 const STRIPS = (1 << 7) | (1 << 8)
 /**
  * llama.cpp's names of splitters that cut text into words in a loop. Others match regular expressions recursively: a long word
@@ -26,12 +26,12 @@ const SEPARATOR = '\uE000'
 /** Maximum bytes of a UTF-8 character. */
 const LONGEST_CHARACTER = 4
 
-/** A token that stands for its text wherever that is written: a control token, or a mark such as `<think>`. */
+/** A token that represents its text wherever the text occurs: a control token, or a mark such as `<think>`. */
 export interface AddedToken {
   readonly text: string
-  /** Whether only trusted text becomes it. */
+  /** Whether it is parsed only in trusted text. */
   readonly isControl: boolean
-  /** Whether it takes blanks beside it away. */
+  /** Whether it removes adjacent blanks. */
   readonly strips: boolean
 }
 
@@ -211,7 +211,7 @@ export class Model {
   }
 
   #longestPiece(): number {
-    // The token for unknown text stands for one character.
+    // The token for unknown text represents one character.
     let longest = LONGEST_CHARACTER
     for (let token = 0; token < this.vocabularySize; token++) longest = Math.max(longest, this.piece(token).length)
     return longest

@@ -5,11 +5,12 @@
  */
 const SPIN_NS = 25_000
 /**
- * The same where each call comes after a pause, as vectors of single texts do. The other threads are asleep then, and in a
- * virtual machine waking one takes longer than an operation: with less, each barrier of the call waits for a sleeping thread.
+ * The same where each call follows a pause, as for vectors of single texts. The other threads are then asleep, and in a
+ * virtual machine waking one takes longer than an operation: with a shorter time, each barrier of the call waits for a
+ * sleeping thread.
  */
 export const SPIN_AFTER_PAUSES_NS = 250_000
-/** For a machine where it is not measured. */
+/** Assumed duration of an iteration if it is not measured. */
 const DEFAULT_ITERATION_NS = 25
 
 /**

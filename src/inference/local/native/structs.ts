@@ -14,7 +14,7 @@ const pointer = 'void *'
 const FLASH_ATTENTION_AUTO = -1
 const TYPE_F16 = 1
 
-/** A typed array stands for a pointer to its memory, which is valid during the call. */
+/** A typed array represents a pointer to its memory, which is valid during the call. */
 type Field = number | bigint | boolean | string | null | Float32Array | BigUint64Array
 export type StructValue = Record<string, Field>
 

@@ -29,7 +29,7 @@ const LONGEST_INLINE = 1024
 const MULTIPLYING =
   /^(?:pattern|patternProperties|propertyNames|format|not|if|oneOf|allOf|multipleOf|contains|uniqueItems|dependentRequired|dependentSchemas|dependencies|m(?:in|ax)Properties)$/
 const REFERRING = ['$ref', '$dynamicRef', '$recursiveRef', 'allOf']
-/** Keywords that constrain nothing beside a reference. */
+/** Keywords that impose no condition beside a reference. */
 const DEFINING = ['$defs', 'definitions', '$anchor', '$dynamicAnchor', '$recursiveAnchor', 'nullable']
 const KEPT_CONSTRAINTS = 64
 
@@ -91,7 +91,7 @@ export class ConstraintCompiler {
   }
 }
 
-/** Whether it has one of those keywords, or what a reference stands for is combined with more. */
+/** Whether it has a keyword that may multiply alternatives, or combines a reference's target with other keywords. */
 function mayMultiply(value: unknown): boolean {
   if (typeof value !== 'object' || value === null) return false
   const enforced = Object.keys(value).filter(
@@ -99,7 +99,7 @@ function mayMultiply(value: unknown): boolean {
   )
   if (enforced.length > 1 && enforced.some((key) => REFERRING.includes(key))) return true
   return Object.entries(value).some(([key, inner]) => {
-    // Pydantic 1 writes it around each reference.
+    // Pydantic 1 wraps each reference in it.
     const isOne = key === 'allOf' && Array.isArray(inner) && inner.length === 1
     return (MULTIPLYING.test(key) && !isOne) || mayMultiply(inner)
   })

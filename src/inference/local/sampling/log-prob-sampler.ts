@@ -68,7 +68,7 @@ export class LogProbSampler implements FreeSampler, LogProbs {
 
 type Vocabulary = Pick<Model, 'piece' | 'name'>
 
-/** How likely a token is, and the likeliest beside it. */
+/** The log-probability of a token, and the likeliest alternatives. */
 export function reportToken(model: Vocabulary, token: number, { logProb, top }: TokenRanking): TokenLogProb {
   const likeliest = top.map((one) => rankedToken(model, one.token, one.logProb))
   return { ...rankedToken(model, token, logProb), top: likeliest }

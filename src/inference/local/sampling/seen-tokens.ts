@@ -1,12 +1,12 @@
 /**
- * The tokens of a text, each once. Texts that begin alike share what they begin with: a prompt has up to tens of thousands of
- * tokens, which each completion would copy otherwise.
+ * The distinct tokens of a text. Texts share the set of their common beginning: a prompt may have tens of thousands of
+ * tokens, which each completion would otherwise copy.
  */
 export class SeenTokens {
   readonly #before: SeenTokens | null
   readonly #own = new Set<number>()
 
-  /** @param before what the text begins with. It must not change while this is in use. */
+  /** @param before tokens of the text's beginning. It must not change while this set is in use. */
   constructor(before: SeenTokens | null, tokens: Iterable<number>) {
     this.#before = before
     for (const token of tokens) this.add(token)

@@ -15,7 +15,7 @@ export interface AdmittedWork {
   readonly prefix: readonly PromptChunk[]
   readonly branches: readonly AdmittedBranch[]
   readonly usage: readonly PromptUsage[]
-  /** What computes it beside the model; null for the model alone. */
+  /** The adapter; null for the model alone. */
   readonly adapter: Adapter | null
   /** Frees the native memory of media. */
   close(): void
@@ -36,7 +36,7 @@ export interface AdmittedBranch {
   readonly isContinued: boolean
 }
 
-/** The input that errors name when the caller gives none. */
+/** Default of the input that errors name. */
 export const DEFAULT_PARAM = 'messages'
 
 /**

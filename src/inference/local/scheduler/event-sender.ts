@@ -73,7 +73,7 @@ function isUrgent({ isFinished, hasSpoken, events }: SequenceGroup): boolean {
   return isFinished || !hasSpoken || events.some(({ type }) => type !== 'text')
 }
 
-/** Joins the texts of each completion, unless another event stands between them. */
+/** Joins the texts of each completion, unless another event is between them. */
 function joined(events: readonly EngineEvent[]): EngineEvent[] {
   const out: EngineEvent[] = []
   const open = new Map<string, number>()

@@ -63,7 +63,10 @@ export class QueueForecast {
     this.#splitter = splitter
   }
 
-  /** Learns from a step that is no turn of the encoder. @param ms time since the step before it. */
+  /**
+   * Learns from a step that is not an encoder turn.
+   * @param ms time since the previous step.
+   */
   stepped(ms: number, decoded: number, prefilled: number): void {
     const expected = this.#splitter.roundMs(decoded) + prefilled * this.#splitter.rowMs
     this.#tookMs = this.#tookMs * MEMORY + ms

@@ -216,7 +216,7 @@ export class Scheduler {
     const group = this.#groups.get(id)
     if (group === undefined) return
     this.#forget(group)
-    // The last step may have finished it.
+    // The last step may have ended it.
     if (!group.isFinished) this.#manager.drop(group, true)
     this.#close(group)
   }
@@ -383,7 +383,7 @@ export class Scheduler {
   }
 
   /**
-   * Each priority has places of its own.
+   * Each priority has its own places.
    * @throws FailureError when the queue is full.
    */
   checkQueue(priority: Priority = 'interactive'): void {

@@ -46,7 +46,7 @@ export class EncoderCache {
 
   /**
    * Keeps the present or future output of the media until the use ends.
-   * @param isTransient whether this use alone is no reason to cache it.
+   * @param isTransient whether this use alone does not justify caching it.
    * @returns a function to end the use; call it once.
    */
   use(key: string, isTransient = false): () => void {

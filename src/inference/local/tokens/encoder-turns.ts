@@ -21,9 +21,9 @@ interface Begun {
 type Run = (ms: number) => Float32Array | null
 
 /**
- * Arbitrates the encoder, which holds one media chunk at a time. A chunk that has begun is completed first, even in another
- * owner's turn, so that two owners do not undo each other's work. Only chunks of less urgent work yield, and begin again
- * later; live ones once.
+ * Arbitrates the encoder, which holds one media chunk at a time. A chunk that has begun is completed first, even in
+ * another owner's turn, so that two owners do not undo each other's work. Only chunks of less urgent work yield, and
+ * begin again later; a live owner yields only once.
  */
 export class EncoderTurns {
   #begun: Begun | null = null
@@ -48,7 +48,7 @@ export class EncoderTurns {
     return output
   }
 
-  /** The media of the owner are no longer needed. */
+  /** Abandons the owner's media. */
   leave(owner: object): void {
     if (this.#begun?.owner === owner) this.#begun = null
   }
@@ -61,7 +61,7 @@ export class EncoderTurns {
     try {
       if (run(ms) === null) return false
     } catch {
-      // Its owner begins again and gets the error.
+      // The owner starts again and gets the error.
     }
     this.#begun = null
     return true

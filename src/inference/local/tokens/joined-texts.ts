@@ -12,7 +12,7 @@ type Tokeniser = Pick<Model, 'readsAsOne' | 'tokenize' | 'tokenizeContinuation' 
 export class JoinedTexts {
   readonly #model: Tokeniser
   readonly #tokens = new WeakMap<TextPart, Int32Array>()
-  /** Prepared runs by their first part: those that begin a text, and those that continue one. */
+  /** Prepared runs by their first part: runs that begin a text, and runs that continue one. */
   readonly #prepared = [new WeakMap<TextPart, PreparedRun>(), new WeakMap<TextPart, PreparedRun>()] as const
 
   constructor(model: Tokeniser) {
@@ -44,7 +44,7 @@ export class JoinedTexts {
   /**
    * Does the slow part of `join` for the same parts. A vocabulary that reads texts apart needs none.
    * @param most maximum tokens.
-   * @param follows whether another prompt comes before, whose text they may continue or not.
+   * @param follows whether another prompt precedes them, whose text they may or may not continue.
    * @returns false if there are more.
    */
   async prepare(
@@ -55,7 +55,7 @@ export class JoinedTexts {
     terms: ReadingTerms,
   ): Promise<boolean> {
     if (!this.#model.readsAsOne) return true
-    // What comes before matters only to the first of them.
+    // Only the first run depends on what precedes it.
     for (const runs of [runsOf(parts, false), follows ? runsOf(parts, true).slice(0, 1) : []]) {
       let left = most
       for (const run of runs) {
@@ -131,7 +131,7 @@ interface PreparedRun {
   readonly joined: readonly TextPart[]
 }
 
-/** The texts between media, and these. */
+/** The runs of texts between media, and the media. */
 function runsOf(parts: readonly PromptPart[], continues: boolean): (TextRun | { readonly media: MediaPart })[] {
   const runs: (TextRun | { readonly media: MediaPart })[] = []
   let texts: TextPart[] = []

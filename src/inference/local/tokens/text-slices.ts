@@ -6,25 +6,25 @@ import type { AddedToken } from '../native/model.ts'
  * square of the length: 256 KiB of `<think>x` take 14 s, one slice 3 ms.
  */
 export const SLICE_CHARACTERS = 4096
-/** A slice may be cut within this many characters before its maximum end. */
+/** A slice may be cut at most this many characters before its maximum end. */
 const CUT_CHARACTERS = 1024
-/** Maximum characters of a slice that nothing cuts but the end of a character: a native call takes about 0.1 s. */
+/** Maximum characters of a slice without any boundary but the end of a character: a native call takes about 0.1 s. */
 const WORD_CHARACTERS = 64 * SLICE_CHARACTERS
 
 export interface Cuts {
-  /** Whether a text is cut between words too. */
+  /** Whether a text may also be cut between words. */
   readonly atWords: boolean
-  /** Whether a longer slice is better than a cut between any two characters. */
+  /** Whether a longer slice is preferred to a cut between arbitrary characters. */
   readonly keepsWords?: boolean
-  /** Characters of a slice; longer where there is no boundary. */
+  /** Minimum characters of a slice; it is longer if there is no boundary. */
   readonly least?: number
 }
 
 /**
- * Cuts a long text where tokenisers cut it anyway: at added tokens, and, for those that split text into words, before a
- * space between two words. A text of words without such a place is cut behind a letter or a digit, at worst between any two
- * characters. A text that is not cut at words has longer slices where it has no added token.
- * @yields slices, and empty texts while it looks for the end of a long one, so that the caller may do something else.
+ * Cuts a long text where tokenisers cut it anyway: at added tokens and, for tokenisers that split text into words,
+ * before a space between two words. If a text has no such place, it is cut after a letter or a digit, in the worst case
+ * between arbitrary characters. If text is not cut at words, slices without an added token are longer.
+ * @yields slices, and empty texts while it searches for the end of a long one, so that the caller can do other work.
  */
 export function* slicesOf(
   text: string,
@@ -40,7 +40,7 @@ export function* slicesOf(
       yield ''
       continue
     }
-    // Added tokens before a long stretch get a slice of their own: each would be a search through the stretch.
+    // Added tokens before a long stretch get a slice of their own: each would cost a search through the stretch.
     if (isCut && start < low && place.start - low > SLICE_CHARACTERS) {
       yield text.slice(start, low)
       start = low
@@ -65,7 +65,7 @@ export function* slicesOf(
 interface Place {
   readonly start: number
   readonly end: number
-  /** Whether the text may be cut before and behind it, but not within it. */
+  /** Whether the text may be cut before and after it, but not inside. */
   readonly isCut: boolean
 }
 
@@ -75,7 +75,10 @@ interface Branch {
   token: AddedToken | null
 }
 
-/** Finds the tokens that llama.cpp looks for in a text before it reads the rest: the longest first, each from the left. */
+/**
+ * Finds the added tokens, which llama.cpp extracts before it tokenises the rest: longest token first, and each from
+ * left to right.
+ */
 export class AddedTokens {
   readonly #root: Branch = { next: new Map(), token: null }
   readonly #first: RegExp | null
@@ -94,7 +97,7 @@ export class AddedTokens {
     this.#first = codes.length === 0 ? null : new RegExp(`[${codes.join('')}]`, 'g')
   }
 
-  /** Where tokens stand, in order, and the end of the text; null now and then while it looks for one. */
+  /** The places of added tokens, in order, and the end of the text; null from time to time during a long search. */
   *placesIn(text: string): Generator<Place | null, void, void> {
     let taken = 0
     let blanks = 0
@@ -111,7 +114,7 @@ export class AddedTokens {
       const end = at + token.text.length
       const reach = this.#reach(text, at, token)
       if (blanks < reach) blanks = endOfBlanks(text, reach)
-      // Blanks beside a token that takes them away are no place to cut, even where they are tokens themselves.
+      // Text is not cut at blanks next to a token that removes them, even if the blanks are tokens themselves.
       const isCut = at >= taken && reach === end && !token.strips && this.#longestAt(text, blanks)?.strips !== true
       if (token.strips) taken = blanks
       yield { start: at, end: Math.max(reach, taken), isCut }
@@ -122,8 +125,8 @@ export class AddedTokens {
   }
 
   /**
-   * The end of a token; the end of all that overlap if it may lose to one that begins within it, because that one is longer.
-   * None reaches into it from before.
+   * The end of a token. If a longer token that begins inside it may win, the end of all overlapping tokens. No earlier
+   * token overlaps it.
    */
   #reach(text: string, start: number, token: AddedToken): number {
     const end = start + token.text.length
@@ -156,11 +159,11 @@ export class AddedTokens {
 }
 
 interface Stretch {
-  /** Where the slice begins. */
+  /** Start of the slice. */
   readonly start: number
-  /** Where the text begins that may be cut. */
+  /** Start of the text that may be cut. */
   readonly low: number
-  /** Where it ends. */
+  /** End of the text. */
   readonly until: number
   readonly least: number
   readonly keepsWords: boolean
@@ -178,7 +181,7 @@ function* wordCuts(text: string, { start, low, until, least, keepsWords }: Stret
       end = known ?? (keepsWords ? nextBoundary(text, latest, Math.min(longest, until)) : latest)
     }
     if (end >= until) {
-      // Stretches that may not be cut may follow each other closely.
+      // Stretches that may not be cut may be close together.
       if (until <= longest || until <= low) return
       end = lastBoundary(text, low, until) ?? until
     }
@@ -188,7 +191,7 @@ function* wordCuts(text: string, { start, low, until, least, keepsWords }: Stret
   }
 }
 
-/** The last boundary behind a place; null if there is none. */
+/** The last boundary after `earliest`, up to `latest`; null if there is none. */
 function lastBoundary(text: string, earliest: number, latest: number): number | null {
   for (const isBoundary of [isBetweenWords, isBehindWord])
     for (let at = latest; at > earliest; at--) if (isBoundary(text, at)) return at
@@ -206,7 +209,10 @@ function isBetweenWords(text: string, at: number): boolean {
   return text[at] === ' ' && !isBlank(text.charCodeAt(at - 1)) && !isBlank(text.charCodeAt(at + 1))
 }
 
-/** Whether no letter or digit follows one, nor an apostrophe, which some tokenisers take as a part of a word. */
+/**
+ * Whether a letter or digit ends there, and neither another one nor an apostrophe follows: some tokenisers treat an
+ * apostrophe as part of a word.
+ */
 function isBehindWord(text: string, at: number): boolean {
   return /[\p{L}\p{N}]/u.test(text[at - 1]!) && /(?!['’a-z\d])[\p{P}!-~\n]/iu.test(text[at]!)
 }

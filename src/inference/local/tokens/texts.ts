@@ -14,7 +14,7 @@ const THREADS = 3
  * less than half of it.
  */
 const LEAST_ASIDE = 512
-/** Longer slices take a slot: a thread is busy with one for a while. */
+/** Longer slices need a slot, because they keep a thread busy for a while. */
 const LONG = 2 * SLICE_CHARACTERS
 
 const slots = new FairSlots(THREADS)
@@ -34,16 +34,16 @@ type Tokeniser = Pick<
 /** A text to tokenise. */
 export interface Reading {
   readonly text: string
-  /** Whether the texts of control tokens become these. */
+  /** Whether texts of control tokens become control tokens. */
   readonly trusted: boolean
   /** Whether it follows another text. */
   readonly continues?: boolean
 }
 
-/** Whose texts they are. */
+/** The owner of texts, and the signal that aborts reading them. */
 export interface ReadingTerms {
   readonly organisation: string
-  /** Ends it between two slices. */
+  /** Aborts reading between two slices. */
   readonly signal: AbortSignal
 }
 
@@ -58,12 +58,12 @@ export class Texts {
   readonly #marks: AddedTokens
   readonly #marksAndControls: AddedTokens
   readonly #prepared = new WeakMap<TextPart, Int32Array>()
-  /** When the reading in this turn of the event loop has taken long; null before it begins. */
+  /** When reading must yield in this turn of the event loop; null before it begins. */
   #turnEnds: number | null = null
 
   /**
    * @param isAside whether other threads tokenise texts.
-   * @param cutsAtWords whether texts are cut between words too, and anywhere where there are none.
+   * @param cutsAtWords whether texts are also cut between words, and anywhere if there are none.
    */
   constructor(model: Tokeniser, isAside = false, cutsAtWords = model.cutsAtWords) {
     this.#model = model
@@ -126,7 +126,7 @@ export class Texts {
         count += slice.length
       }
       reading = []
-      // Steps have run meanwhile.
+      // Steps have run in the meantime.
       if (this.#isAside) this.#turnEnds = null
       terms.signal.throwIfAborted()
       return count <= most
@@ -155,12 +155,12 @@ export class Texts {
     const call = inTurn(text, terms, () =>
       continues ? model.tokenizeContinuationInBackground(text, trusted) : model.tokenizeInBackground(text, trusted),
     )
-    // The pause before the next slice may end the reading first.
+    // The pause before the next slice may be aborted before this promise is awaited.
     call.catch(() => {})
     return call
   }
 
-  /** Lets steps run if they have waited for long. */
+  /** Lets steps run if they have waited too long. */
   async #pause(signal: AbortSignal): Promise<void> {
     if (this.#turnEnds !== null && performance.now() > this.#turnEnds) {
       await nextTurn()
@@ -174,7 +174,7 @@ export class Texts {
   }
 }
 
-/** Tokenises a text on another thread, once there is one for it if it is long. */
+/** Tokenises a text on another thread. A long text first waits for a slot. */
 export async function inTurn(
   text: string,
   { organisation, signal }: ReadingTerms,
@@ -189,7 +189,10 @@ function leastOf(text: string): number {
   return Math.min(SLICE_CHARACTERS, Math.max(LEAST_ASIDE, Math.ceil(text.length / THREADS)))
 }
 
-/** Tokens that a client has sent. @throws FailureError for one that the model does not have. */
+/**
+ * Token ids from a client.
+ * @throws FailureError for an id that the model does not have.
+ */
 export function givenTokens(
   tokens: readonly number[],
   { vocabularySize }: Pick<Model, 'vocabularySize'>,
@@ -201,7 +204,7 @@ export function givenTokens(
   throw new FailureError({ kind: 'invalid', message, param })
 }
 
-/** All of them in one. */
+/** Concatenates arrays. */
 export function joined(parts: readonly Int32Array[]): Int32Array {
   const [only] = parts
   if (parts.length === 1) return only!

@@ -10,7 +10,7 @@ import { EmbeddingModel } from '../scheduler/embedding/embedding-model.ts'
 import { numericsOf } from './numerics.ts'
 import { openLibraries } from './open-libraries.ts'
 
-/** The side of the engine process of a model that makes vectors or scores. */
+/** The engine process's side of a model that makes vectors or scores. */
 export class EmbeddingProcess {
   readonly #embedder: Embedder
   readonly #preparing = new Map<number, AbortController>()
@@ -52,7 +52,7 @@ export class EmbeddingProcess {
       libraries.flushLog()
       throw error
     }
-    // Chats that other processes compute on the same cores come first: somebody waits for each of their tokens.
+    // Chats on the same cores come first: someone waits for each of their tokens.
     setPriority(constants.priority.PRIORITY_BELOW_NORMAL)
   }
 

@@ -26,8 +26,8 @@ export interface Computing {
 }
 
 /**
- * Everything that the numbers of a loaded model depend on. Anything else, such as threads, other work and the caches, must
- * not change them. Reads some of the weights. Call it when each of the model's operations has run.
+ * Everything that the numbers of a loaded model depend on. Anything else, such as threads, other work and the caches,
+ * must not change them. Reads some of the weights. Call it after each of the model's operations has run.
  */
 export function numericsOf(
   settings: EngineSettings,
@@ -88,7 +88,7 @@ function settingsOf({ kvType = 'f16', cells, image, audio }: EngineSettings): st
   ].join(', ')
 }
 
-/** The folder of a compiled library is named for its sources and its flags. */
+/** The folder of a compiled library is named after its sources and its flags. */
 function nameOf(library: string): string {
   return basename(dirname(library))
 }

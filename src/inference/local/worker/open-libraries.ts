@@ -5,9 +5,9 @@ import { locateNativeLibraries, type NativePaths } from '../native/native-paths.
 import type { EngineSettings } from '../protocol.ts'
 
 /**
- * Loads the libraries, and has a thread show that the process lives.
+ * Loads the libraries, and starts a thread that shows that the process is alive.
  * @param compiledKernels whether to use our kernels.
- * @param spinNs how long their threads spin at a barrier; by default, as is best for tokens.
+ * @param spinNs how long their threads spin at a barrier; by default, the best duration for decoding.
  */
 export function openLibraries(
   { backend }: EngineSettings,

@@ -1,8 +1,8 @@
 import { linesOf } from '../../../lib/text-lines.ts'
 
 /**
- * Reads the `data:` lines of a stream of server-sent events, without the empty ones, which are no events.
- * @param source UTF-8, in pieces that may end anywhere.
+ * Reads the `data:` lines of a stream of server-sent events, except empty ones, which are not events.
+ * @param source UTF-8, in chunks with arbitrary boundaries.
  */
 export async function* dataLines(source: AsyncIterable<Uint8Array>): AsyncGenerator<string, void, void> {
   for await (const line of linesOf(source)) {

@@ -1,6 +1,6 @@
 import { sumOf } from '../../../lib/sum.ts'
 
-/** What a server exports in Prometheus' text format. */
+/** Metrics of a server in Prometheus' text format. */
 export class Samples {
   readonly #samples: readonly { readonly name: string; readonly labels: string; readonly value: number }[]
 
@@ -12,7 +12,7 @@ export class Samples {
     }))
   }
 
-  /** Engines of one server (data parallel) are added up. */
+  /** The engines of one server (data parallelism) are summed. */
   sum(name: string): number {
     return sumOf(this.#of(name), ({ value }) => value)
   }
@@ -22,7 +22,7 @@ export class Samples {
     return length === 0 ? 0 : this.sum(name) / length
   }
 
-  /** The sum of what is computed from the labels of each sample; those that are not numbers do not count. */
+  /** Sums a value computed from the labels of each sample; values that are not numbers are ignored. */
   sumOfLabels(name: string, compute: (label: (name: string) => number) => number): number {
     const values = this.#of(name).map(({ labels }) => compute((label) => labelOf(labels, label)))
     return sumOf(values.filter(Number.isFinite), (value) => value)

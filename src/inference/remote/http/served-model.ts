@@ -2,20 +2,20 @@ import { z } from 'zod'
 import { ServerFailure } from '../wire/wire.ts'
 import type { ServerClient } from './server-client.ts'
 
-/** What a card says of the model that its servers have. */
+/** What a card says about the model of its servers. */
 export interface ExpectedModel {
-  /** The name under which the servers have it. */
+  /** The model's name on the servers. */
   readonly model: string
-  /** Tokens in one sequence that a server must take. */
+  /** Minimum context of a server, in tokens. */
   readonly contextTokens: number
-  /** A text, and what our tokenizer makes of it. A server whose tokens differ has another tokenizer. */
+  /** A text, and its tokens by our tokenizer. A server with other tokens has another tokenizer. */
   readonly sample: { readonly text: string; readonly tokens: readonly number[] }
 }
 
 export interface ContextRule {
-  /** The server's option for how long a sequence may be. */
+  /** The server's option for the maximum length of a sequence. */
   readonly flag: string
-  /** Tokens of a sequence that the server keeps to itself. */
+  /** Tokens of a sequence that the server reserves. */
   readonly reserved: number
 }
 
@@ -37,7 +37,7 @@ export async function checkServedModel(
 }
 
 /**
- * @param rule null where the server's option is not known.
+ * @param rule null if the server's option is unknown.
  * @throws ServerFailure `wrong` for a list without the model, or with less context.
  */
 export function checkListed(

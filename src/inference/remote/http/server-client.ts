@@ -6,21 +6,21 @@ import { parseJsonOr } from '../../../lib/json/parse-json.ts'
 import { type Call, ServerFailure } from '../wire/wire.ts'
 import { dataLines } from './event-stream.ts'
 
-/** How the servers of a card are connected to. */
+/** How to connect to the servers of a card. */
 export interface Connecting {
   readonly apiKey: string | null
-  /** How long a stream may be silent once it has begun, in ms. */
+  /** Maximum silence of a stream after it has begun, in ms. */
   readonly silenceMs?: number | undefined
 }
 
 export interface ServerClientOptions extends Connecting {
-  /** The engine that the servers run, for errors. */
+  /** The servers' engine, for errors. */
   readonly engine: string
-  /** What it means when a server does not do what it was asked; null where `failureOf` says it. */
+  /** Maps an error response to a failure; null to use the default mapping. */
   readonly specialFailure?: (status: number, message: string, code: ErrorCode) => ServerFailure | null
 }
 
-/** What a server calls an error besides its status; null or absent for none. */
+/** An error's code in the response body; null or absent for none. */
 export type ErrorCode = string | number | null | undefined
 
 type Method = 'GET' | 'POST'
@@ -30,7 +30,7 @@ const SILENCE_MS = 120_000
 const CONNECT_MS = 5_000
 const MOST_RETRY_SECONDS = 3600
 
-/** Requests to the servers of a model, and what their answers mean. */
+/** Sends requests to the servers of a model and interprets their responses. */
 export class ServerClient {
   readonly #options: ServerClientOptions
   readonly #agent: Agent
@@ -40,7 +40,7 @@ export class ServerClient {
     this.#options = options
     this.#agent = new Agent({
       connect: { timeout: CONNECT_MS },
-      // A server may let a request wait for as long as it has others to compute.
+      // A server may queue a request for as long as it has others to compute.
       headersTimeout: 0,
       bodyTimeout: options.silenceMs ?? SILENCE_MS,
       pipelining: 1,
@@ -51,7 +51,10 @@ export class ServerClient {
     }
   }
 
-  /** @param body a text is sent as it is. @throws ServerFailure `lost` when the server does not answer. */
+  /**
+   * @param body a string is sent as it is.
+   * @throws ServerFailure `lost` if the server does not respond.
+   */
   async send(url: string, method: Method, path: string, body: unknown, call: Call): Promise<Dispatcher.ResponseData> {
     const { signal, headers } = call
     const ask = () =>
@@ -71,7 +74,10 @@ export class ServerClient {
     }
   }
 
-  /** @returns the answer's JSON. @throws ServerFailure for another status than 200, or an answer of another shape. */
+  /**
+   * @returns the response's JSON.
+   * @throws ServerFailure for a status other than 200, or JSON that does not match the schema.
+   */
   async ask<Output>(
     schema: z.ZodType<Output>,
     url: string,
@@ -87,7 +93,10 @@ export class ServerClient {
     throw new ServerFailure('wrong', `its answer is not that of ${this.#options.engine}: ${message}`)
   }
 
-  /** @returns the text of an answer. @throws ServerFailure for another status than 200. */
+  /**
+   * @returns the text of a response.
+   * @throws ServerFailure for a status other than 200.
+   */
   async text(url: string, path: string, signal: AbortSignal): Promise<string> {
     const response = await this.send(url, 'GET', path, null, { signal })
     const text = await textOf(response, signal)
@@ -96,9 +105,10 @@ export class ServerClient {
   }
 
   /**
-   * Asks for a stream of events.
-   * @returns their data. It throws a ServerFailure when the stream ends before `[DONE]`; a reader that stops closes it.
-   * @throws ServerFailure for another status than 200.
+   * Requests a stream of events.
+   * @returns their data. The iteration throws a ServerFailure if the stream ends before `[DONE]`; stopping it closes
+   * the stream.
+   * @throws ServerFailure for a status other than 200.
    */
   async open(url: string, path: string, body: unknown, { signal, headers }: Call): Promise<AsyncIterable<string>> {
     signal.throwIfAborted()
@@ -116,11 +126,13 @@ export class ServerClient {
     }
   }
 
-  /** @param detach keeps the signal from ending the stream's connection, which another request may have by then. */
+  /**
+   * @param detach stops the signal from closing the stream's connection, which another request may be using by then.
+   */
   async *#lines(body: Body, detach: () => void, signal: AbortSignal): AsyncGenerator<string, void, void> {
     let isWhole = false
     try {
-      // Leaving the loop must not end the body, which would take its connection with it.
+      // Leaving the loop must not destroy the body, which would close its connection.
       for await (const line of dataLines(body.iterator({ destroyOnReturn: false }))) {
         isWhole = line === '[DONE]'
         if (isWhole) break
@@ -131,21 +143,21 @@ export class ServerClient {
       throw new ServerFailure('lost', (error as Error).message, error)
     } finally {
       detach()
-      // A later error concerns no reader.
+      // No reader is affected by a later error.
       body.on('error', () => {})
-      // What comes behind the last event is nothing, and the next request can have the connection when it has come.
+      // Nothing relevant follows the last event; once the body has ended, the next request can reuse the connection.
       if (isWhole) body.resume()
       else body.destroy()
     }
     if (!isWhole) throw new ServerFailure('lost', 'its stream ended before the reply')
   }
 
-  /** What it means when a server does not do what it was asked. */
+  /** Maps an error response to a failure. */
   failureOf(status: number, message: string, code?: ErrorCode): ServerFailure {
     return this.#options.specialFailure?.(status, message, code) ?? failureOf(status, message)
   }
 
-  /** The same, of an answer with another status than 200. */
+  /** The same for a response with a status other than 200. */
   async failureOfResponse({ statusCode, headers, body }: Dispatcher.ResponseData): Promise<ServerFailure> {
     const text = await body.text().catch(() => '')
     const said = errorSchema.safeParse(parseJsonOr(text, null)).data
@@ -162,7 +174,7 @@ export class ServerClient {
   }
 }
 
-/** @throws ServerFailure `lost` for an answer that breaks off. */
+/** @throws ServerFailure `lost` for an incomplete response. */
 export async function textOf({ body }: Dispatcher.ResponseData, signal: AbortSignal): Promise<string> {
   try {
     return await body.text()
@@ -172,7 +184,7 @@ export async function textOf({ body }: Dispatcher.ResponseData, signal: AbortSig
   }
 }
 
-/** Statuses that blame the request; with any other, the server is at fault, or who runs it. */
+/** Statuses that blame the request; any other blames the server or its operator. */
 export const BLAMING = [400, 413, 422]
 
 function failureOf(status: number, message: string): ServerFailure {
@@ -196,7 +208,7 @@ const errorSchema = z.object({
   message: z.string().optional(),
 })
 
-/** @throws ServerFailure `wrong` for what is not JSON. */
+/** @throws ServerFailure `wrong` for invalid JSON. */
 export function parseJson(text: string): unknown {
   const json = parseJsonOr(text, undefined)
   if (json === undefined) throw new ServerFailure('wrong', 'its answer is not JSON')

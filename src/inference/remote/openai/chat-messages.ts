@@ -16,14 +16,14 @@ type MessagePart =
 
 type Role = 'system' | 'user' | 'assistant'
 
-/** What the built-in ChatML template writes around messages and thoughts. */
+/** The marks that the built-in ChatML template writes around messages and thoughts. */
 const MARK = /(<\|im_start\|>(?:system|user|assistant)\n?|<\|im_end\|>\n?|<think>\n|\n<\/think>\n\n)/
 const BEGIN = /^<\|im_start\|>(system|user|assistant)/
 
 /**
- * Reads a prompt that the built-in ChatML template has rendered back into its messages. Marks count in trusted text only, so
- * that none is taken from a client. The last message, which the reply begins, is left out. A prompt that no template has
- * rendered is what a user says.
+ * Parses a prompt rendered by the built-in ChatML template back into messages. Only marks in trusted text count, so a
+ * client cannot inject any. The last message, which the reply begins, is left out. A prompt without a template is a
+ * user message.
  */
 export function readMessages(pieces: readonly PromptPiece[]): ChatMessage[] {
   const messages: OpenMessage[] = []

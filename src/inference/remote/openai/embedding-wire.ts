@@ -9,11 +9,11 @@ import { OpenAiWire, type OpenAiWireOptions, specialFailure } from './openai-wir
 
 type Asked = Pick<EmbedInput, 'content' | 'instruction'>
 
-/** What a server makes of some inputs. */
+/** A server's result for some inputs. */
 export interface EmbeddingAnswer {
   /** In the order of the inputs. */
   readonly vectors: readonly Float32Array[]
-  /** Tokens of all inputs together; an estimate where the server does not count them. */
+  /** Tokens of all inputs together; an estimate if the server does not count them. */
   readonly promptTokens: number
 }
 
@@ -23,7 +23,7 @@ interface EmbeddingWireOptions extends OpenAiWireOptions {
 }
 
 /**
- * `POST /v1/embeddings` as OpenAI has defined it, and `POST /v1/rerank` as vLLM and others have it; both with images as vLLM
+ * `POST /v1/embeddings` as OpenAI defines it, and `POST /v1/rerank` as vLLM and others do; both with images as vLLM
  * takes them.
  */
 export class EmbeddingWire extends OpenAiWire {
@@ -41,7 +41,10 @@ export class EmbeddingWire extends OpenAiWire {
     this.#client = new ServerClient({ engine: 'an OpenAI-compatible server', specialFailure, ...options })
   }
 
-  /** @param inputs all of one kind; pairs have the same query, and turns are asked at once. @throws ServerFailure */
+  /**
+   * @param inputs all of one kind: pairs with the same query, or turns, which are requested concurrently.
+   * @throws ServerFailure
+   */
   async embed(url: string, inputs: readonly Asked[], { signal }: Call): Promise<EmbeddingAnswer> {
     const contents = inputs.map(({ content }) => content)
     const { vectors, promptTokens } = isPair(contents[0]!)
@@ -113,12 +116,12 @@ function together(answers: readonly { vectors: (Float32Array | undefined)[]; pro
   return { vectors: answers.map(({ vectors }) => vectors[0]), promptTokens }
 }
 
-/** Null where a server has not counted: no input has no tokens. */
+/** Null if a server has not counted: every input has tokens. */
 function counted(tokens: number | null | undefined): number | null {
   return tokens || null
 }
 
-/** Servers of some models leave vectors as long as they come. */
+/** Normalises a vector: servers of some models do not. */
 function ofLength1(vector: readonly number[]): Float32Array {
   const length = Math.sqrt(sumOf(vector, (value) => value * value)) || 1
   return Float32Array.from(vector, (value) => value / length)
@@ -132,7 +135,7 @@ function isPair(content: EmbedInput['content']): content is RankedPair {
   return typeof content === 'object' && 'query' in content
 }
 
-/** Whether an input is sent as a turn of a conversation, which has a request of its own. */
+/** Whether an input is sent as a turn of a conversation, in a request of its own. */
 export function isTurn({ content, instruction }: Asked): boolean {
   return instruction !== undefined || (typeof content === 'object' && 'parts' in content)
 }

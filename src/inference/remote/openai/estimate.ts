@@ -1,13 +1,14 @@
 import type { RgbImage } from '../../../media/pixels.ts'
 
-/** For usage, and for the room that is left to a reply: an estimate refuses nothing that a server would take. */
+/** For usage, and for the room left for a reply: estimates never cause a rejection. */
 const BYTES_PER_TOKEN = 4
 
 type Piece = { readonly type: 'text'; readonly text: string } | { readonly type: 'image'; readonly image: RgbImage }
 
 /**
- * Estimates how many tokens a prompt has, where only its server could count them.
- * @param pixelsPerToken side in pixels of the square that one token is taken to cover; null for a model that sees no pictures.
+ * Estimates the tokens of a prompt that only its server could count.
+ * @param pixelsPerToken side in pixels of the square that one token is assumed to cover; null for a model that takes no
+ * pictures.
  */
 export function estimatedTokens(pieces: Iterable<Piece>, pixelsPerToken: number | null) {
   const side = pixelsPerToken ?? 1

@@ -1,6 +1,6 @@
 /**
- * Gives JSON that comes piece by piece the form in which this server writes it: `, ` and `: ` between its parts, and no other
- * blanks outside of strings.
+ * Reformats JSON that arrives in pieces as this server writes it: with `, ` and `: ` between its parts, and no other
+ * blanks outside strings.
  */
 export class JsonForm {
   #inString = false

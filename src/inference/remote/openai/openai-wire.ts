@@ -9,9 +9,9 @@ import { type Call, endOf, ServerFailure, type ServerLoad, type Wire, type WireE
 import type { ChatMessage } from './chat-messages.ts'
 
 export interface OpenAiWireOptions extends Pick<ExpectedModel, 'model'>, Connecting {
-  /** Tokens in one sequence that a server must take, where it says how many it takes. */
+  /** Minimum context of a server, in tokens, if it reports its context. */
   readonly contextTokens: number
-  /** Further fields of each request. */
+  /** Additional fields of each request. */
   readonly parameters: Readonly<Record<string, unknown>>
 }
 
@@ -20,30 +20,30 @@ export interface ChatQuestion {
   readonly messages: readonly ChatMessage[]
   readonly maxTokens: number
   readonly sampling: Sampling
-  /** The fields that say which form the reply must have, and whether there is a thought before it. */
+  /** The fields that request the form of the reply, and a thought before it. */
   readonly fields: Readonly<Record<string, unknown>>
-  /** How many of the likeliest tokens are told beside each; null without log-probabilities. */
+  /** Number of likeliest tokens to report beside each token; null for no log-probabilities. */
   readonly topLogProbs: number | null
 }
 
-/** A fingerprint that can be passed on in a header. */
+/** A fingerprint that can be forwarded in a header. */
 const SENDABLE = /^[\x21-\x7e]{1,128}$/
 const TEMPLATE = 'chat_template_kwargs'
 const COMPLETIONS = '/v1/chat/completions'
 const MODELS = '/v1/models'
-/** Where servers report their health. One that knows none of these is asked for its models. */
+/** Health endpoints of servers. A server that has none of them is asked for its models. */
 const HEALTH_PATHS = ['/health', '/readyz']
 const UNKNOWN_PATH = [404, 405, 501]
 
 /**
- * `POST /v1/chat/completions` as OpenAI has defined it, with a stream: messages in, text out. The server applies a template of
- * its own.
+ * `POST /v1/chat/completions` as OpenAI defines it, streamed: messages in, text out. The server applies its own
+ * template.
  */
 export class OpenAiWire implements Wire<ChatQuestion> {
   readonly rereads = null
   readonly #options: OpenAiWireOptions
   readonly #client: ServerClient
-  /** By the server's address. */
+  /** By server URL. */
   readonly #healthPaths = new Map<string, string>()
   readonly #urlOf = pictureUrls()
 
@@ -69,24 +69,24 @@ export class OpenAiWire implements Wire<ChatQuestion> {
         await response.body.dump()
         continue
       }
-      // A server that only counts requests is healthy.
+      // A server that merely limits the rate of requests is healthy.
       if (path === MODELS && response.statusCode !== 200) throw await this.#client.failureOfResponse(response)
       await response.body.dump()
       if (response.statusCode !== 200) throw new ServerFailure('lost', `${path} answered ${response.statusCode}`)
       this.#healthPaths.set(url, path)
       return
     }
-    // It has become another server.
+    // Another server may now be at this address.
     this.#healthPaths.delete(url)
     throw new ServerFailure('lost', 'it no longer reports its health')
   }
 
-  /** Servers report their load in many ways, or not at all. */
+  /** Servers report their load in different ways, or not at all. */
   async load(): Promise<ServerLoad> {
     throw new ServerFailure('refused', 'it is not asked for its load')
   }
 
-  /** What a server gives is not known before it is asked. */
+  /** What a server supports is not known before a request. */
   logProbProblem(): null {
     return null
   }
@@ -94,7 +94,7 @@ export class OpenAiWire implements Wire<ChatQuestion> {
   async *complete(url: string, asked: ChatQuestion, call: Call): AsyncGenerator<WireEvent, void, void> {
     const stream = await this.#ask(url, asked, call)
     let hasEnded = false
-    /** Whether there may be texts. */
+    /** Whether text may be passed on. */
     let isRated = asked.topLogProbs === null
     try {
       for await (const line of stream) {
@@ -129,7 +129,7 @@ export class OpenAiWire implements Wire<ChatQuestion> {
       }
     } catch (error) {
       call.signal.throwIfAborted()
-      // Nothing is lost but the usage.
+      // Only the usage is missing.
       if (hasEnded) return
       if (error instanceof ServerFailure) throw error
       throw new ServerFailure('lost', `a line of its stream cannot be read: ${(error as Error).message}`, error)
@@ -149,13 +149,13 @@ export class OpenAiWire implements Wire<ChatQuestion> {
     const body = {
       ...parameters,
       ...asked.fields,
-      // What the card tells the template stays beside whether there is a thought.
+      // Template arguments from the card are kept beside the switch for thinking.
       ...(Object.keys(template).length === 0 ? {} : { [TEMPLATE]: template }),
       model,
       messages,
       max_tokens: asked.maxTokens,
       ...samplingOf(asked.sampling),
-      // Where none is asked for, llama-server gives no log-probabilities at all.
+      // If none are requested, llama-server returns no log-probabilities at all.
       ...(asked.topLogProbs === null ? {} : { logprobs: true, top_logprobs: Math.max(1, asked.topLogProbs) }),
       stream: true,
       stream_options: { include_usage: true },
@@ -163,7 +163,7 @@ export class OpenAiWire implements Wire<ChatQuestion> {
     return this.#client.open(url, COMPLETIONS, body, call)
   }
 
-  /** Content without pictures is a text, which all servers take. */
+  /** Content without pictures is a string, which all servers accept. */
   async #messageOf({ role, content, reasoning }: ChatMessage): Promise<object> {
     const texts = content.map((part) => (part.type === 'text' ? part.text : null))
     const parts = content.map(async (part) =>
@@ -177,7 +177,7 @@ export class OpenAiWire implements Wire<ChatQuestion> {
   }
 }
 
-/** Only what differs from the defaults of all servers: some refuse fields that they do not know. */
+/** Only values that differ from the defaults of all servers: some reject unknown fields. */
 function samplingOf(sampling: Sampling): object {
   const { temperature, topP, topK, minP = 0, frequencyPenalty, presencePenalty, repetitionPenalty = 1, seed } = sampling
   return {
@@ -192,7 +192,7 @@ function samplingOf(sampling: Sampling): object {
   }
 }
 
-/** OpenAI takes penalties from -2 to 2. */
+/** OpenAI accepts penalties from -2 to 2. */
 function penaltyOf(penalty: number): number {
   return Math.max(-2, Math.min(penalty, 2))
 }
@@ -208,7 +208,7 @@ function toRanked({ token, logprob, bytes }: Ranked): RankedToken {
   return { text: token.toWellFormed(), logProb: logprob, bytes: bytes ?? [...Buffer.from(token)] }
 }
 
-/** Null for anything but counts. */
+/** Null unless the counts are valid. */
 function usageOf(said: unknown): WireEvent | null {
   const usage = usageSchema.safeParse(said).data
   if (usage === undefined) return null
@@ -218,14 +218,14 @@ function usageOf(said: unknown): WireEvent | null {
   return { type: 'usage', promptTokens, completionTokens, cachedTokens, reasoningTokens }
 }
 
-/** The last is llama-server's, with the status 500. */
+/** The last alternative is llama-server's, with status 500. */
 const TOO_LONG =
   /context.{0,20}(length|size|window)|exceed.{0,40}context|maximum context|max_model_len|too long|too large to process/i
 const LOG_PROBS = /log_?probs/i
 const CONSTRAINT = /grammar|json.?schema|response_format|structured|regex/i
 
 export function specialFailure(status: number, message: string, code: ErrorCode): ServerFailure | null {
-  // Any other status says enough.
+  // Any other status is unambiguous.
   if (status !== 500 && !BLAMING.includes(status)) return null
   const answered = `it answered ${status}: ${message}`
   if (code === 'context_length_exceeded' || TOO_LONG.test(message)) return new ServerFailure('long', answered)
@@ -235,7 +235,7 @@ export function specialFailure(status: number, message: string, code: ErrorCode)
   return new ServerFailure('rejected', answered)
 }
 
-/** Within a stream, the code of an error may be its status or a word. */
+/** Within a stream, an error's code may be its status or a word. */
 function statusOf(code: ErrorCode): number {
   const status = Number(code)
   return Number.isInteger(status) && status >= 400 ? status : 500
@@ -248,7 +248,7 @@ const usageSchema = z.object({
   prompt_tokens_details: z.object({ cached_tokens: count.nullish() }).nullish(),
   completion_tokens_details: z.object({ reasoning_tokens: count.nullish() }).nullish().catch(null),
 })
-/** A line of the stream. It is read for every token, so that it is not checked against a schema. */
+/** A line of the stream. Not validated against a schema, because it is parsed for every token. */
 interface Chunk {
   readonly choices?: readonly ({
     readonly index?: number

@@ -1,8 +1,8 @@
 import { createHash } from 'node:crypto'
 
 /**
- * The servers in the order in which they are to serve a key: highest random weight first (Thaler and Ravishankar, 1998). When a
- * server comes or goes, only its own keys move.
+ * The servers in order of preference for a key: highest random weight first (Thaler and Ravishankar, 1998). When a
+ * server is added or removed, only its own keys move.
  */
 export function rendezvous<Server extends { readonly url: string }>(servers: readonly Server[], key: string): Server[] {
   return servers

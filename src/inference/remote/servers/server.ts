@@ -1,32 +1,35 @@
 import { ServerFailure, type Wire } from '../wire/wire.ts'
 
-/** How often a server is asked for its health, and how long it may take to answer, in ms. */
+/** Interval and timeout of health checks, in ms. */
 export interface HealthTimes {
   readonly intervalMs: number
   readonly answerMs: number
 }
 
 export const HEALTH_TIMES: HealthTimes = { intervalMs: 2_000, answerMs: 5_000 }
-/** Checks in a row that must fail before a server that does not answer counts as lost; a refused connection is enough by itself. */
+/**
+ * Number of consecutive failed checks after which a server that does not respond counts as lost; a refused connection
+ * is enough by itself.
+ */
 const MISSED_CHECKS = 2
-/** A server that was found to be wrong is looked at again after this many intervals. */
+/** Number of intervals after which a server that failed verification is checked again. */
 const WRONG_PAUSE = 5
 
-/** What is asked of a server besides completions. */
+/** The part of a wire that health checks use. */
 export type HealthChecks = Pick<Wire, 'checkHealth' | 'verify'>
 
 export type ServerState = 'unknown' | 'up' | 'down' | 'wrong'
 
 export interface ServerEvents {
-  /** Called when the server can be used, or can no longer be. */
+  /** Called when the server becomes usable or unusable. */
   changed(): void
   log(level: 'info' | 'warn', message: string): void
 }
 
-/** One server of a model: whether it can be used, and what it is computing. */
+/** One server of a model: whether it is usable, and its load. */
 export class ModelServer {
   readonly url: string
-  /** Completions that it is computing for us. */
+  /** Number of completions that it is computing for this process. */
   load = 0
   readonly #wire: HealthChecks
   readonly #times: HealthTimes
@@ -35,10 +38,10 @@ export class ModelServer {
   #state: ServerState = 'unknown'
   #problem = ''
   #missed = 0
-  /** Whether it may have become another server than the one that was verified. */
+  /** Whether another server may have replaced the one that was verified. */
   #isDoubted = false
   #skip = 0
-  /** Fires when the server is lost. */
+  /** Aborts when the server is lost. */
   #lost = new AbortController()
   #checking: Promise<void> | null = null
   #timer: NodeJS.Timeout | null = null
@@ -54,17 +57,17 @@ export class ModelServer {
     return this.#state
   }
 
-  /** Why it cannot be used. */
+  /** Why it is unusable. */
   get problem(): string {
     return this.#problem
   }
 
-  /** Fires when the server is lost: what it was computing will never come. */
+  /** Aborts when the server is lost: its requests will not complete. */
   get lost(): AbortSignal {
     return this.#lost.signal
   }
 
-  /** Looks at the server now, and from then on at intervals. */
+  /** Checks the server now and then at intervals. */
   async watch(): Promise<void> {
     await this.check()
     if (this.#closing.signal.aborted) return
@@ -72,7 +75,7 @@ export class ModelServer {
     this.#timer.unref()
   }
 
-  /** Looks at the server now; calls share their looks. Never rejects. */
+  /** Checks the server now; concurrent calls share a check. Never rejects. */
   check(): Promise<void> {
     this.#checking ??= this.#check().finally(() => {
       this.#checking = null
@@ -80,7 +83,7 @@ export class ModelServer {
     return this.#checking
   }
 
-  /** Looks at the server now, and whether it is still the one that was verified. */
+  /** Checks the server now, and verifies that it is still the same one. */
   doubt(): Promise<void> {
     this.#isDoubted = true
     return this.check()
@@ -111,7 +114,7 @@ export class ModelServer {
         return
       }
       const silent = !(error instanceof ServerFailure)
-      // It is healthy, and has no room for the verification.
+      // It is healthy, but too busy for the verification.
       if (this.#state === 'up' && !silent && error.kind === 'busy') return
       if (this.#state === 'up' && silent && this.#missed < MISSED_CHECKS) return
       this.#turn('down', silent ? `it does not answer within ${this.#times.answerMs} ms` : (error as Error).message)
@@ -134,5 +137,5 @@ export class ModelServer {
   }
 }
 
-/** The check of the tokenizer waits for a step of the server. */
+/** Checking the tokenizer waits for a step of the server. */
 const VERIFY_MS = 30_000

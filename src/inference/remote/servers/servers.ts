@@ -4,21 +4,21 @@ import { ServerFailure } from '../wire/wire.ts'
 import { rendezvous } from './rendezvous.ts'
 import type { ModelServer } from './server.ts'
 
-/** What is to be placed on a server. */
+/** A request for a place on a server. */
 export interface Placement {
   readonly organisation: string
-  /** Requests with the same key share a beginning, which one server has computed already. */
+  /** Requests with the same key share a beginning, which one server has already computed. */
   readonly key: string
-  /** Completions that it takes. */
+  /** Number of completions. */
   readonly count: number
-  /** Completions of all the work that it is a part of, which one server should do. */
+  /** Number of completions of the whole work, which should run on one server. */
   readonly workCount: number
   /**
-   * Background work only gets places that no other request waits for. Live work waits among the others: a server finishes what
-   * it has begun, so a share of its time cannot be kept.
+   * Background work only gets places that no other request waits for. Live work waits with the others: a server
+   * finishes what it has begun, so no share of its time can be reserved.
    */
   readonly priority?: Priority | undefined
-  /** A server that has just failed it. */
+  /** A server that has just failed for this request. */
   readonly avoid?: ModelServer | undefined
 }
 
@@ -34,20 +34,20 @@ interface Waiting extends Placement {
   reject(reason: unknown): void
 }
 
-/** Largest load of a server, relative to the mean; beyond it, another one must do the work. */
+/** Maximum load of a server relative to the mean; beyond it, another server gets the work. */
 const LOAD_BOUND = 1.25
-/** Weight of the latest place in the moving average of how long they are held. */
+/** Weight of the latest observation in the moving average of how long places are held. */
 const LATEST_WEIGHT = 0.1
 const FIRST_GUESS_MS = 2_000
 
 /**
- * Hands out places on a model's servers, to organisations in turn. Work goes to the server that its key prefers, as long as
- * that has no more than its share of the load (Mirrokni, Thorup and Zadimoghaddam, "Consistent hashing with bounded loads",
- * 2016).
+ * Allocates places on a model's servers, to organisations in turn. Work goes to the server that its key prefers, unless
+ * that server has more than its share of the load (Mirrokni, Thorup and Zadimoghaddam, "Consistent hashing with bounded
+ * loads", 2016).
  */
 export class Servers {
   readonly all: readonly ModelServer[]
-  /** Completions that one server computes at a time. */
+  /** Maximum completions that one server computes at a time. */
   readonly capacity: number
   readonly #queue = new FairQueue<Waiting>()
   readonly #backgroundQueue = new FairQueue<Waiting>()
@@ -65,7 +65,7 @@ export class Servers {
 
   /**
    * Waits for a place.
-   * @throws the signal's reason, what `failWaiting` is given, or a ServerFailure when no server can be used.
+   * @throws the signal's reason, the error passed to `failWaiting`, or a ServerFailure if no server is usable.
    */
   async place(wanted: Placement, signal: AbortSignal): Promise<Place> {
     signal.throwIfAborted()
@@ -83,7 +83,7 @@ export class Servers {
     return promise.finally(() => signal.removeEventListener('abort', leave))
   }
 
-  /** Gives free places to those who wait. To be called when a server has come back. */
+  /** Assigns free places to waiting requests. Call it when a server is available again. */
   serve(): void {
     for (const queue of [this.#queue, this.#backgroundQueue]) {
       for (let head = queue.head; head !== undefined; head = queue.head) {
@@ -105,7 +105,7 @@ export class Servers {
     }
   }
 
-  /** Estimated seconds until this many more completions find a place. */
+  /** Estimated seconds until this many more completions get a place. */
   secondsUntilPlaces(count: number): number {
     const places = Math.max(1, this.up.length * this.capacity)
     const waiting = this.#queue.items.reduce((sum, item) => sum + item.count, count)

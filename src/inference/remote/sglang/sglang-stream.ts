@@ -1,8 +1,8 @@
 import { pickRated, ServerFailure, type TokenRating, type TokensEvent, type WireEvent } from '../wire/wire.ts'
 
-/** A line of a stream. It is read for every token, so that it is not checked against a schema. */
+/** A line of a stream. Not validated against a schema, because it is parsed for every token. */
 export interface Chunk {
-  /** Index of the completion, where there are several. */
+  /** Index of the completion, if there are several. */
   readonly index?: number
   readonly output_ids?: readonly number[]
   readonly meta_info?: {
@@ -10,11 +10,11 @@ export interface Chunk {
     readonly completion_tokens?: number
     readonly cached_tokens?: number
     readonly finish_reason?: FinishReason | null
-    /** Log-probabilities of all tokens so far, or only of the new ones, as the tokens. */
+    /** Log-probabilities of all tokens so far, or only of the new ones, like the tokens. */
     readonly output_token_logprobs?: readonly Ranked[]
     /** Alternatives for each of them. */
     readonly output_top_logprobs?: readonly (readonly Ranked[] | null)[]
-    /** Log-probabilities of the tokens that were asked for, at each of them. */
+    /** Log-probabilities of the requested tokens, at each position. */
     readonly output_token_ids_logprobs?: readonly (readonly Ranked[] | null)[]
   }
   readonly error?: { readonly message: string; readonly code?: number | null }
@@ -33,25 +33,25 @@ interface FinishReason {
 }
 
 interface StreamRules {
-  /** How many completions. */
+  /** Number of completions. */
   readonly n: number
   /** Tokens that end a completion. */
   readonly stopTokens: readonly number[]
-  /** How many of the likeliest tokens were asked for beside each; null without log-probabilities. */
+  /** Number of likeliest tokens requested for each token; null for no log-probabilities. */
   readonly topLogProbs: number | null
-  /** Tokens that were asked for; null for none. */
+  /** Tokens whose log-probabilities were requested; null for none. */
   readonly ratedTokens: readonly number[] | null
   failureOf(status: number, message: string): ServerFailure
 }
 
-/** What SGLang gives as the end of a completion whose numbers overflowed. */
+/** The end of a completion whose numbers overflowed, as SGLang reports it. */
 const NOT_A_NUMBER = 'NaN happened'
 
-/** Reads the chunks that answer one request. */
+/** Parses the chunks of one response. */
 export class StreamReader {
   readonly #rules: StreamRules
   readonly #stop: ReadonlySet<number>
-  /** Tokens so far, of each completion that goes on. */
+  /** Number of tokens so far, by completion that has not ended. */
   readonly #running: Map<number, number>
   #hasUsage = false
 
@@ -66,7 +66,7 @@ export class StreamReader {
     return this.#running.size === 0
   }
 
-  /** @throws ServerFailure for a chunk that reports one. */
+  /** @throws ServerFailure for a chunk that reports an error. */
   *read({ index = 0, output_ids: ids = [], meta_info: meta = {}, error }: Chunk): Generator<WireEvent, void, void> {
     if (error !== undefined) throw this.#rules.failureOf(error.code ?? 500, error.message)
     const before = this.#running.get(index)
@@ -74,7 +74,8 @@ export class StreamReader {
     const end = this.#endOf(meta.finish_reason ?? null)
     if (!this.#hasUsage && meta.prompt_tokens !== undefined) {
       this.#hasUsage = true
-      // For several completions the server first computes the prompt by itself, and then finds it in its cache for each.
+      // For several completions, the server first computes the prompt by itself and then finds it in its cache for each
+      // one.
       const cachedTokens = this.#rules.n === 1 ? (meta.cached_tokens ?? null) : null
       yield { type: 'usage', promptTokens: meta.prompt_tokens, cachedTokens }
     }
@@ -87,7 +88,7 @@ export class StreamReader {
     yield { type: 'tokens', completion: index, tokens, ...this.#logProbs(meta, before, all, tokens.length), end }
   }
 
-  /** @param wanted how many of the new tokens come before the one that ended the completion. */
+  /** @param wanted number of new tokens before the one that ended the completion. */
   #logProbs(
     meta: Meta,
     before: number,
@@ -119,8 +120,8 @@ export class StreamReader {
 }
 
 /**
- * Log-probabilities of the tokens that were asked for, in place of the first one.
- * @throws ServerFailure where one is missing.
+ * Log-probabilities of the requested tokens at the first position.
+ * @throws ServerFailure if one is missing.
  */
 function rated(
   { output_token_ids_logprobs: [first] = [] }: Meta,
@@ -130,7 +131,7 @@ function rated(
   return pickRated(told, asked, 'it sent no token_ids_logprob')
 }
 
-/** @throws ServerFailure where there are not as many as new tokens. */
+/** @throws ServerFailure if their number differs from that of the new tokens. */
 function ratingsOf(meta: Meta, before: number, count: number): readonly TokenRating[] {
   const { output_token_logprobs: chosen = [], output_top_logprobs: top = [] } = meta
   const start = chosen.length >= before + count ? before : 0

@@ -16,19 +16,22 @@ import {
 import { type Chunk, StreamReader } from './sglang-stream.ts'
 
 export interface SglangWireOptions extends ExpectedModel, Connecting {
-  /** Whether the servers must take pictures. One that does not would ignore them. */
+  /** Whether the servers must support pictures. One that does not would ignore them. */
   readonly takesPictures: boolean
 }
 
-/** The release whose source this follows. Older ones may ignore `cache_salt`. */
+/** The release that this code follows. Older ones may ignore `cache_salt`. */
 const RELEASE = [0, 5, 23] as const
-/** Its scheduler refuses prompts of 6 tokens less than the context, and ends completions 2 tokens before it. */
+/**
+ * Its scheduler rejects prompts longer than the context less 6 tokens, and ends completions 2 tokens before the context
+ * is full.
+ */
 const CONTEXT_RULE = { flag: '--context-length', reserved: 8 }
 const GENERATE = '/generate'
 
 /**
- * SGLang's `POST /generate`, by tokens (`sglang/srt/managers/io_struct.py` and `tokenizer_manager.py` of release 0.5.23).
- * Closing the connection ends the computation.
+ * SGLang's `POST /generate`, with tokens (`sglang/srt/managers/io_struct.py` and `tokenizer_manager.py` of release
+ * 0.5.23). Closing the connection ends the computation.
  */
 export class SglangWire implements TokenWire {
   /**
@@ -61,7 +64,7 @@ export class SglangWire implements TokenWire {
     if (!model.has_image_understanding) throw new ServerFailure('wrong', 'its model takes no images')
   }
 
-  /** Not `/health`, which has the model compute a token, and takes a second. */
+  /** Unlike `/health`, this does not compute a token, which takes a second. */
   async checkHealth(url: string, signal: AbortSignal): Promise<void> {
     await this.#client.text(url, '/ready', signal)
   }
@@ -77,7 +80,7 @@ export class SglangWire implements TokenWire {
     }
   }
 
-  /** It gives those that it samples from, before top_k and top_p. */
+  /** It reports the probabilities that it samples from, before top_k and top_p. */
   logProbProblem({ temperature, frequencyPenalty, presencePenalty, repetitionPenalty = 1 }: Sampling): string | null {
     const isUnchanged = temperature === 0 || temperature === 1
     if (isUnchanged && frequencyPenalty === 0 && presencePenalty === 0 && repetitionPenalty === 1) return null
@@ -106,10 +109,11 @@ export class SglangWire implements TokenWire {
 
 function generateBody(asked: CompletionRequest, images: readonly string[]): object {
   return {
-    // A server does not take an id again before it has cleared up the first request, which may have failed here.
+    // A server does not accept an id again until it has cleaned up the first request, which may already have failed
+    // here.
     rid: `${asked.id}-${randomUUID()}`,
     input_ids: asked.tokens,
-    // Several completions are a batch of one prompt, which has a list of its own.
+    // Several completions are a batch of one prompt, whose images need a list of their own.
     ...(images.length === 0 ? {} : { image_data: asked.n === 1 ? images : [images] }),
     sampling_params: {
       ...samplingOf(asked.sampling),
@@ -127,7 +131,7 @@ function generateBody(asked: CompletionRequest, images: readonly string[]): obje
   }
 }
 
-/** All of them: a server may have been started with other preferences (`--preferred-sampling-params`). */
+/** Sends all of them: a server may have other defaults (`--preferred-sampling-params`). */
 function samplingOf(sampling: Sampling): object {
   const { temperature, topP, topK, minP = 0, frequencyPenalty, presencePenalty, repetitionPenalty = 1, seed } = sampling
   return {
@@ -138,7 +142,7 @@ function samplingOf(sampling: Sampling): object {
     frequency_penalty: frequencyPenalty,
     presence_penalty: presencePenalty,
     repetition_penalty: repetitionPenalty,
-    // It counts on a server that was started with --enable-deterministic-inference.
+    // Effective only on a server with --enable-deterministic-inference.
     ...(seed === undefined ? {} : { sampling_seed: seed }),
   }
 }

@@ -9,16 +9,19 @@ export interface PromptText {
   readonly trusted: boolean
 }
 
-/** The vocabulary of a tokenizer, as the texts that its tokens print. */
+/** The vocabulary of a tokenizer: the texts that its tokens print. */
 export interface Vocabulary {
-  /** The bytes of all tokens in a row, and where each token's begin; the last entry is where the last one's end. */
+  /**
+   * The bytes of all tokens, concatenated, and the start of each token's bytes; the last entry is the end of the last
+   * token.
+   */
   readonly bytes: Uint8Array
   readonly starts: Int32Array
-  /** Tokens that print nothing, unless a card says that they do. */
+  /** Tokens that print nothing, unless a card lists them as printed. */
   readonly control: ReadonlyMap<string, number>
-  /** Tokens such as `<think>` that any text becomes that is written like them. */
+  /** Tokens such as `<think>`, which any text with their spelling becomes. */
   readonly words: ReadonlyMap<string, number>
-  /** The token that every prompt begins with; null where there is none. */
+  /** The token that every prompt begins with; null for none. */
   readonly beginToken: number | null
 }
 
@@ -38,19 +41,19 @@ interface TokenizerFile {
 }
 
 /**
- * The tokenizer of a Hugging Face folder, which keeps trusted and untrusted text apart: what a client writes never becomes a
- * control token. Texts that follow each other are read as one, as the model was trained on them, except where they were cut
- * within a word of the vocabulary such as `<think>`: then it is no more than its characters.
+ * The tokenizer of a Hugging Face folder. It separates trusted from untrusted text, so that a client's text never
+ * becomes a control token. Consecutive texts are tokenised as one, as in training, except if a cut between them splits
+ * a word of the vocabulary such as `<think>`, which is then ordinary text.
  */
 export class HubTokenizer {
   readonly vocabulary: Vocabulary
-  /** Knows no control tokens. */
+  /** Has no control tokens. */
   readonly #plain: Tokenizer
   readonly #controls: ReadonlyMap<string, AddedToken>
   readonly #marks: RegExp | null
   readonly #words: CutWords
 
-  /** @throws Error when the folder has no tokenizer that can be used. */
+  /** @throws Error if the folder has no usable tokenizer. */
   constructor(folder: string) {
     const file = JSON.parse(readFileSync(join(folder, 'tokenizer.json'), 'utf8')) as TokenizerFile
     const settings = readSettings(folder)
@@ -71,14 +74,14 @@ export class HubTokenizer {
     }
   }
 
-  /** The tokens of texts that follow each other. */
+  /** The tokens of consecutive texts. */
   encode(texts: readonly PromptText[]): Int32Array {
     const tokens: number[] = []
     let plain = ''
     let tail = ''
     let strips = false
     const flush = () => {
-      // Not the spread of a long list: a call has room for some ten thousand arguments.
+      // Not spread: a call can take some ten thousand arguments.
       if (plain !== '') for (const id of this.#plain.encode(plain, { add_special_tokens: false }).ids) tokens.push(id)
       plain = ''
       tail = ''
@@ -110,7 +113,7 @@ export class HubTokenizer {
 
 /** Finds words that two texts would form together. */
 class CutWords {
-  /** The ends of all words, by what is before them. */
+  /** The possible ends of words, by their beginnings. */
   readonly #ends = new Map<string, string[]>()
   readonly #longest: number
 
@@ -123,7 +126,7 @@ class CutWords {
     this.#longest = words.reduce((longest, { length }) => Math.max(longest, length), 1)
   }
 
-  /** What of a text a word could begin with. */
+  /** The end of a text that could be the beginning of a word. */
   tailOf(text: string): string {
     return this.#longest > 1 ? text.slice(1 - this.#longest) : ''
   }
@@ -146,7 +149,7 @@ function readSettings(folder: string): object {
   }
 }
 
-/** Matches the leftmost mark, and of those that begin there the longest. */
+/** Matches the leftmost mark, and the longest one at that place. */
 function alternatives(marks: readonly string[]): RegExp | null {
   if (marks.length === 0) return null
   const escaped = [...marks]
@@ -158,7 +161,7 @@ function alternatives(marks: readonly string[]): RegExp | null {
 const BLANK = '\u2581'
 const BYTE_TOKEN = /^<0x([0-9A-F]{2})>$/
 
-/** What each token prints. Vocabularies write bytes as characters of their own, or blanks as `▁`. */
+/** The bytes of each token. Vocabularies encode bytes as letters, or blanks as `▁`. */
 function pieces(file: TokenizerFile, added: readonly AddedToken[]): Pick<Vocabulary, 'bytes' | 'starts'> {
   const isByteLevel = /"type":\s*"ByteLevel"/.test(JSON.stringify([file.decoder ?? null, file.pre_tokenizer ?? null]))
   const byId: Uint8Array[] = []
@@ -183,7 +186,7 @@ function bytesOfText(token: string): Uint8Array {
   return byte === undefined ? Buffer.from(token.replaceAll(BLANK, ' ')) : Uint8Array.of(Number.parseInt(byte, 16))
 }
 
-/** GPT-2 writes each byte as a letter: itself where it can be seen, and one from U+0100 on otherwise. */
+/** GPT-2 encodes each byte as a letter: as itself if printable, otherwise as one from U+0100 on. */
 const LETTERS = byteLetters()
 
 function byteLetters(): ReadonlyMap<string, number> {

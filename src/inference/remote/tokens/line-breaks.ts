@@ -1,15 +1,22 @@
 /**
- * For servers that put two line breaks on either side of an image and join them with those beside them: one and two become
+ * For servers that put two line breaks on either side of an image and merge them with adjacent ones: one and two become
  * three, two and two become four (`_apply_token_matches` of vLLM's models).
  */
 export interface LineBreaks {
-  /** The same prompt without single line breaks behind images: vLLM 0.32 does not find an image again that it has joined with one. */
+  /**
+   * The same prompt without single line breaks after images: vLLM 0.32 does not recognise an image that it has merged
+   * with one.
+   */
   separated(tokens: readonly number[]): readonly number[]
-  /** How many tokens the prompt loses. */
+  /** Number of tokens that the prompt loses. */
   countJoined(tokens: readonly number[]): number
 }
 
-/** @param one token of a line break. @param two token of two. @param target token that the server replaces. */
+/**
+ * @param one the token of one line break.
+ * @param two the token of two.
+ * @param target the token that the server replaces.
+ */
 export function lineBreaks(one: number, two: number, target: number): LineBreaks {
   return {
     separated: (tokens) => {
@@ -34,7 +41,7 @@ export function lineBreaks(one: number, two: number, target: number): LineBreaks
   }
 }
 
-/** @param pair which becomes one element that no other pair has. */
+/** @param pair becomes one element, which no other pair has. */
 function replaced(runs: readonly number[], [first, second]: readonly number[]): number[] {
   const result: number[] = []
   for (let at = 0; at < runs.length; at++) {

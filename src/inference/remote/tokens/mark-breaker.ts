@@ -1,54 +1,55 @@
 import type { Vocabulary } from './hub-tokenizer.ts'
 
 /**
- * Keeps words from becoming control tokens where a server decodes the tokens of a prompt and tokenises its text again, and
- * marks that were cut, such as `<think>`, from becoming whole. Where other tokens spell the text of one, a space is put into it: `< |im_end|>`. It does not matter whose the
- * words are, nor where the texts of two parts meet: the text that is left has no control tokens but those of the prompt.
+ * Prevents untrusted text from becoming control tokens on servers that decode the tokens of a prompt and tokenise its
+ * text again, and cut marks such as `<think>` from becoming whole. If other tokens spell the text of a mark, a space is
+ * inserted into it: `< |im_end|>`. This holds for any text, across the bounds of parts: the result has no control
+ * tokens except those of the prompt.
  */
 export class MarkBreaker {
   readonly #vocabulary: Vocabulary
-  /** Texts as strings of one character for each byte, by the first of them. */
+  /** Texts as strings with one character per byte, by their first byte. */
   readonly #marks: ReadonlyMap<string, readonly string[]>
   readonly #control: ReadonlyMap<number, string>
   readonly #longest: number
-  /** Texts of the tokens that were looked at. */
+  /** Cached texts of tokens. */
   readonly #texts: string[] = []
-  /** Whether a mark may begin in each token; 0 before it was looked at. Prompts are long, and most tokens are words. */
+  /** Whether a mark may begin in each token; 0 if unknown. Prompts are long, and most tokens are words. */
   readonly #begins: Uint8Array
   /** The token of each byte. */
   readonly #bytes: readonly number[]
 
   /**
-   * @param reserved texts that the server takes for a control token besides.
+   * @param reserved further texts that the server treats as control tokens.
    * @throws Error for a vocabulary that cannot spell every text.
    */
   constructor(vocabulary: Vocabulary, reserved: readonly string[]) {
     this.#vocabulary = vocabulary
     const byId = (tokens: ReadonlyMap<string, number>) => [...tokens].map(([text, id]) => [id, latin1(text)] as const)
     const control = byId(vocabulary.control)
-    // Blanks and the like are no marks.
+    // Blanks are not marks.
     const words = byId(vocabulary.words).filter(([, text]) => isBreakable(unspaced(text)) && text.trim() !== '')
-    // Without spaces in front: one more of them would leave such a mark whole, however often it is broken.
+    // Without leading spaces: an additional space would leave such a mark whole, however often it is broken.
     const marks = [...[...control, ...words].map(([, text]) => text), ...reserved.map(latin1)].map(unspaced)
     this.#control = new Map([...control, ...words])
     this.#marks = Map.groupBy(marks, (mark) => mark.charAt(0))
     this.#longest = Math.max(0, ...marks.map(({ length }) => length))
     this.#begins = new Uint8Array(vocabulary.starts.length)
     this.#bytes = byteTokens(vocabulary)
-    // A space changes neither a mark of one byte nor the beginning of one that ends in spaces.
+    // A space breaks neither a mark of one byte nor one that begins with spaces.
     if (!marks.every(isBreakable) || Object.keys(this.#bytes).length < 256) {
       throw new Error('with pictures, words cannot be kept from becoming control tokens of this vocabulary')
     }
   }
 
   /**
-   * @param from how many of the tokens spell nothing among themselves.
-   * @returns the same tokens, where none of them spell anything.
+   * @param from number of leading tokens that spell no mark among themselves.
+   * @returns the same tokens if they spell no mark.
    */
   broken(tokens: readonly number[], from = 0): readonly number[] {
-    // A mark that begins further in front ends there as well.
+    // A mark that begins earlier may end after `from`.
     const first = Math.max(0, from - this.#longest)
-    // A space may complete a mark that has one in this place.
+    // The inserted space may itself complete a mark.
     for (let given = tokens; ; ) {
       const better = this.#pass(given, first)
       if (better.length === given.length) return given
@@ -65,7 +66,7 @@ export class MarkBreaker {
       if (found === null) broken.push(token)
       else if (found.end > text.length) broken.push(token, this.#bytes[SPACE]!)
       else {
-        // The token is a whole mark, or more.
+        // The token contains the whole mark.
         for (const [at, letter] of [...text].entries()) {
           broken.push(this.#bytes[letter.charCodeAt(0)]!)
           if (at === found.start) broken.push(this.#bytes[SPACE]!)
@@ -82,7 +83,7 @@ export class MarkBreaker {
     return this.#begins[token] !== NEVER
   }
 
-  /** The first mark that begins in this token; not one within a control token, which stays what it is. */
+  /** The first mark that begins in this token, but not within a control token, which stays unchanged. */
   #markAt(
     text: string,
     tokens: readonly number[],
@@ -102,7 +103,7 @@ export class MarkBreaker {
     return null
   }
 
-  /** The text of a token and of as many after it as the longest mark may reach. */
+  /** The text of a token and of the following ones that the longest mark may reach. */
   #window(tokens: readonly number[], index: number): string {
     let text = this.#text(tokens[index]!)
     const length = text.length + this.#longest
@@ -132,7 +133,7 @@ const SPACE = 0x20
 const NEVER = 1
 const MAYBE = 2
 
-/** The tokens that are one byte each. */
+/** The token of each single byte. */
 function byteTokens({ bytes, starts, control }: Vocabulary): readonly number[] {
   const controls = new Set(control.values())
   const tokens: number[] = []

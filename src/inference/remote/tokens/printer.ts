@@ -2,14 +2,14 @@ import type { Vocabulary } from './hub-tokenizer.ts'
 
 const DECODER = new TextDecoder('utf-8', { ignoreBOM: true })
 
-/** What tokens print: nothing for control tokens, except for those that a card lists. */
+/** Maps tokens to what they print: nothing for control tokens, except those that a card lists. */
 export class Printer {
   readonly #vocabulary: Vocabulary
   readonly #printed: ReadonlyMap<number, Uint8Array>
   /** Names of control tokens. */
   #names: ReadonlyMap<number, string> | null = null
 
-  /** @throws Error for a printed token that the vocabulary does not have. */
+  /** @throws Error for a printed token that is not in the vocabulary. */
   constructor(vocabulary: Vocabulary, printedTokens: readonly string[]) {
     this.#vocabulary = vocabulary
     this.#printed = new Map(
@@ -26,7 +26,7 @@ export class Printer {
     return this.#printed.get(token) ?? bytes.subarray(starts[token] ?? 0, starts[token + 1] ?? 0)
   }
 
-  /** A token's text, with U+FFFD in place of bytes that are no whole character, or a control token's name; and its bytes. */
+  /** A token's text, with U+FFFD in place of incomplete characters, or a control token's name; and its bytes. */
   describe(token: number): { readonly text: string; readonly bytes: readonly number[] } {
     const bytes = this.bytes(token)
     if (bytes.length > 0) return { text: DECODER.decode(bytes), bytes: Array.from(bytes) }
@@ -34,7 +34,7 @@ export class Printer {
     return { text: this.#names.get(token) ?? '', bytes: [] }
   }
 
-  /** Bytes of text in one token at most. */
+  /** Maximum bytes of text in one token. */
   get longestBytes(): number {
     const { starts } = this.#vocabulary
     let longest = 1

@@ -1,11 +1,12 @@
 type Tokens = Readonly<ArrayLike<number>> & Iterable<number>
 
-/** Returns the same tokens, where the sequence is not among them. */
+/** Returns the same tokens if they do not contain the sequence. */
 export type TextGuard = (tokens: Tokens) => Iterable<number>
 
 /**
- * Keeps a sequence of tokens out of what clients and models write where a server takes it for an image: it then has a space in
- * it. It matters for placeholders that are texts, such as `<image>`; no text becomes one that is a control token.
+ * Keeps a sequence of tokens that a server would replace by an image out of untrusted and generated text, by inserting
+ * a space into it. Needed only for placeholders that are text, such as `<image>`; no untrusted text becomes a control
+ * token.
  */
 export function textGuard(sequence: readonly number[], space: readonly number[]): TextGuard {
   const [first, second] = sequence

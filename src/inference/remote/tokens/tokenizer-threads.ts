@@ -7,10 +7,10 @@ const WORKER_FILE = new URL('./tokenizer-worker.ts', import.meta.url)
 const THREADS = 2
 /** A million characters take about a second. */
 const LIMIT_MS = 10_000
-/** Prompts of one organisation that may wait. */
+/** Maximum waiting prompts per organisation. */
 const MOST_WAITING = 256
 
-/** Tokenises off the event loop; organisations take turns. */
+/** Tokenises on other threads; organisations take turns. */
 export class TokenizerThreads {
   readonly #pool: GuardedPool<TokenizerQuestion, TokenizerAnswer>
 
@@ -19,7 +19,7 @@ export class TokenizerThreads {
     this.#pool = new GuardedPool(WORKER_FILE, { threads: THREADS, limitMs: LIMIT_MS, data: folder })
   }
 
-  /** @throws Error when the folder has no tokenizer that can be used. */
+  /** @throws Error if the folder has no usable tokenizer. */
   async vocabulary(): Promise<Vocabulary> {
     const answer = await this.#ask('', { type: 'vocabulary' })
     if (answer?.type !== 'vocabulary') throw new Error(`The tokenizer did not load within ${LIMIT_MS / 1000} s.`)
@@ -27,8 +27,8 @@ export class TokenizerThreads {
   }
 
   /**
-   * @param groups of texts, which are tokenised apart from each other.
-   * @returns the tokens of each group; null when it takes too long.
+   * @param groups of texts; each group is tokenised separately.
+   * @returns the tokens of each group; null if it takes too long.
    */
   async encode(
     groups: readonly (readonly PromptText[])[],

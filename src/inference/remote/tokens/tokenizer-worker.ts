@@ -1,9 +1,9 @@
-/** Tokenises prompts, in a thread that can be ended: a text may be long. */
+/** Tokenises prompts on a thread that can be terminated, because a text may be long. */
 import { parentPort, workerData } from 'node:worker_threads'
 import { READY } from '../../../lib/guarded/guarded-worker.ts'
 import { HubTokenizer, type PromptText, type Vocabulary } from './hub-tokenizer.ts'
 
-/** Groups of texts that are tokenised apart from each other; or the vocabulary. */
+/** Groups of texts, each tokenised separately; or a request for the vocabulary. */
 export type TokenizerQuestion =
   | { readonly type: 'encode'; readonly groups: readonly (readonly PromptText[])[] }
   | { readonly type: 'vocabulary' }

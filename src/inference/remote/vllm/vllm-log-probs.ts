@@ -6,7 +6,7 @@ export interface LogProbs {
 }
 
 interface Ranked {
-  /** Newer releases give the number itself, in place of `token_id:NUMBER`. */
+  /** Newer releases send the number itself instead of `token_id:NUMBER`. */
   readonly token_id?: number
   readonly token?: string
   readonly logprob: number
@@ -14,26 +14,26 @@ interface Ranked {
   readonly rank?: number | null
 }
 
-/** What vLLM writes for minus infinity, as for tokens that a grammar forbids. */
+/** vLLM's value for minus infinity, for example for tokens that a grammar forbids. */
 const LEAST = -9999
 
-/** @throws ServerFailure where there are not as many as tokens. */
+/** @throws ServerFailure if their number differs from that of the tokens. */
 export function ratingsOf(logProbs: LogProbs | null | undefined, tokens: number): readonly TokenRating[] {
   return contentOf(logProbs, tokens).map(({ logprob, rank, top_logprobs: top = [] }) => {
-    // The chosen token comes first, the others by their rank.
+    // The chosen token comes first, then the others by rank.
     const possible = top
       .filter((ranked) => ranked.logprob > LEAST)
       .map((ranked) => ({ token: idOf(ranked), logProb: ranked.logprob }))
       .sort((a, b) => b.logProb - a.logProb)
-    // While another request of the same batch asks for `logprob_token_ids`, some servers tell no token but the chosen one.
+    // While another request in the same batch has `logprob_token_ids`, some servers report only the chosen token.
     const isAlone = possible.length === 1 && (rank ?? 1) > 1
     return { logProb: logprob, top: isAlone ? [] : possible }
   })
 }
 
 /**
- * Log-probabilities of the tokens that were asked for, in place of the first one.
- * @throws ServerFailure where one is missing.
+ * Log-probabilities of the requested tokens at the first position.
+ * @throws ServerFailure if one is missing.
  */
 export function ratedTokens(
   logProbs: LogProbs | null | undefined,
@@ -46,7 +46,7 @@ export function ratedTokens(
   return pickRated(told, asked, 'it does not know logprob_token_ids')
 }
 
-/** @throws ServerFailure where there are not as many as tokens. */
+/** @throws ServerFailure if their number differs from that of the tokens. */
 function contentOf(logProbs: LogProbs | null | undefined, tokens: number): NonNullable<LogProbs['content']> {
   const content = logProbs?.content ?? []
   if (content.length < tokens) throw new ServerFailure('log_probs', 'it sent tokens without log-probabilities')

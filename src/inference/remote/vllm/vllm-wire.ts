@@ -18,7 +18,10 @@ import {
 } from '../wire/wire.ts'
 import { type LogProbs, ratedTokens, ratingsOf } from './vllm-log-probs.ts'
 
-/** Pictures that a server is known to have, by their keys. A server may forget them earlier; then it is sent them again. */
+/**
+ * Maximum keys of pictures that a server is known to have. A server may have forgotten a picture, which is then sent
+ * again.
+ */
 const KNOWN_PICTURES = 8192
 
 /**
@@ -40,7 +43,7 @@ export class VllmWire implements TokenWire {
   async verify(url: string, signal: AbortSignal): Promise<void> {
     const { model, sample } = this.#options
     await checkServedModel(this.#client, url, this.#options, { flag: '--max-model-len', reserved: 0 }, signal)
-    // One token shows whether the server was started with --enable-scale-out.
+    // A single token shows whether the server was started with --enable-scale-out.
     const body = { model, token_ids: sample.tokens.slice(0, 1), sampling_params: { max_tokens: 1 } }
     await this.#client.ask(z.unknown(), url, ['POST', GENERATE], body, signal)
   }
@@ -60,7 +63,7 @@ export class VllmWire implements TokenWire {
     }
   }
 
-  /** `--logprobs-mode` is `raw_logprobs` unless somebody changes it. */
+  /** `--logprobs-mode` is `raw_logprobs` by default. */
   logProbProblem(): null {
     return null
   }
@@ -70,7 +73,7 @@ export class VllmWire implements TokenWire {
       yield* this.#complete(url, asked, call)
       return
     }
-    // Greedy completions are equal, and vLLM refuses to compute them twice.
+    // Greedy completions are equal, and vLLM rejects `n` above 1 for them.
     for await (const event of this.#complete(url, { ...asked, n: 1 }, call)) {
       if (event.type !== 'tokens') yield event
       else for (let completion = 0; completion < asked.n; completion++) yield { ...event, completion }
@@ -79,8 +82,8 @@ export class VllmWire implements TokenWire {
 
   async *#complete(url: string, asked: CompletionRequest, call: Call): AsyncGenerator<WireEvent, void, void> {
     const unknown = asked.pictures.filter(({ key }) => !this.#known.has(`${url} ${key}`))
-    // It computes prompts in the order of their arrival, each only where no cache has it, also within one step. Pictures
-    // must be prepared before: it would prepare them for each request.
+    // It computes prompts in order of arrival, and only the part that is not cached, even within one step. Pictures
+    // must be prepared first: it would prepare them for each request.
     if (unknown.length === 0) yield { type: 'cached' }
     let stream: AsyncIterable<string>
     try {
@@ -111,7 +114,7 @@ export class VllmWire implements TokenWire {
         yield { type: 'usage', promptTokens, cachedTokens: details?.cached_tokens ?? null }
       }
     }
-    // The server sends nothing about an end that came without a token.
+    // The server does not report an end that comes without a token.
     for (const completion of running) {
       const end = counts.get(completion) === asked.maxTokens ? 'length' : 'stop'
       yield { type: 'tokens', completion, tokens: [], end }
@@ -131,15 +134,17 @@ export class VllmWire implements TokenWire {
 }
 
 const GENERATE = '/inference/v1/generate'
-/** vLLM takes the most likely token at lower ones. */
+/** At lower temperatures, vLLM samples greedily. */
 const LEAST_TEMPERATURE = 1e-5
-/** For completions that are read only at their end. Each line of a stream costs both servers as much as a token does. */
+/**
+ * For completions that are read only at their end. A line of a stream costs both servers as much as computing a token.
+ */
 const TOKENS_AT_ONCE = 8
 
 /**
- * Pictures are most of a body. Their base64 needs no escapes, and is not searched for any: that would take longer than all
- * the rest.
- * @param images as data URLs, by their keys.
+ * Pictures make up most of a body. Their base64 needs no escapes and is not searched for characters to escape: that
+ * would take longer than everything else.
+ * @param images data URLs by key.
  */
 function generateBody(model: string, asked: CompletionRequest, images: ReadonlyMap<string, string>): string {
   const body = JSON.stringify({
@@ -156,7 +161,7 @@ function generateBody(model: string, asked: CompletionRequest, images: ReadonlyM
       ...(asked.stopText === null ? { detokenize: false } : { stop: [asked.stopText], skip_special_tokens: false }),
       ...(asked.grammar === null ? {} : { structured_outputs: { grammar: asked.grammar } }),
     },
-    // Where the server has a parser for thoughts, it would wait for the end of one.
+    // A server with a reasoning parser would otherwise wait for the end of a thought.
     ...(asked.grammar === null ? {} : { reasoning_ended: true }),
     stream: true,
     stream_options: { include_usage: true },
@@ -170,12 +175,12 @@ function generateBody(model: string, asked: CompletionRequest, images: ReadonlyM
   return `{"content_parts":[${parts.join()}],${body.slice(1)}`
 }
 
-/** Most that a server gives which was started without `--max-logprobs`. */
+/** Default maximum of vLLM's `--max-logprobs`. */
 const MOST_LOGPROBS = 20
 
 function logProbFields({ topLogProbs, ratedTokens: asked }: CompletionRequest): object {
   if (asked !== null) {
-    // The chosen token comes first in a list that is cut at this length, so there must be room for it.
+    // The chosen token comes first in a list that is cut at this length, so it needs a place.
     const ids = [...asked, asked.at(-1)!]
     return { logprobs: ids.length, logprob_token_ids: ids, ignore_eos: true }
   }
@@ -190,7 +195,7 @@ function logProbsOf(
 ): Pick<TokensEvent, 'ratings' | 'ending' | 'rated'> {
   if (asked !== null) return wanted === 0 ? {} : { rated: ratedTokens(logProbs, asked) }
   if (topLogProbs === null) return {}
-  // Some servers rate the token that ended the completion, too.
+  // Some servers also rate the token that ended the completion.
   const isTold = all.length > wanted && (logProbs?.content?.length ?? 0) > wanted
   const ratings = ratingsOf(logProbs, isTold ? all.length : wanted)
   return {
@@ -199,12 +204,12 @@ function logProbsOf(
   }
 }
 
-/** How many it is asked for. The chosen token is always one of them, and may be none of the likeliest. */
+/** Number to request. The chosen token always takes one place, and may not be among the likeliest. */
 function rankedAlong(most: number): number {
   return most === 0 ? 0 : Math.min(most + 1, MOST_LOGPROBS)
 }
 
-/** vLLM takes what the contract allows, and rejects more, which only Lookout itself asks for. */
+/** vLLM accepts what the contract allows, and rejects further values, which only Lookout itself uses. */
 function samplingOf(sampling: Sampling): object {
   const { temperature, topP, topK, minP = 0, frequencyPenalty, presencePenalty, repetitionPenalty = 1, seed } = sampling
   return {
@@ -229,7 +234,7 @@ function specialFailure(status: number, message: string): ServerFailure | null {
   return null
 }
 
-/** A line of the stream. It is read for every token, so that it is not checked against a schema. */
+/** A line of the stream. Not validated against a schema, because it is parsed for every token. */
 interface Chunk {
   readonly choices?: readonly {
     readonly index: number

@@ -4,7 +4,7 @@ import { type BodyFormat, bodyFormat } from '../../../http/body/body-format.ts'
 import { requests } from '../../../http/wire/components.ts'
 import { mediaUrl } from '../../openai/wire/messages.ts'
 
-/** As many as a request may have pages. */
+/** The maximum number of pages of a request. */
 const MOST_PAGES = 256
 const SELECTION = /^ *\d{1,6}( *- *\d{1,6})?( *, *\d{1,6}( *- *\d{1,6})?)* *$/
 

@@ -26,7 +26,7 @@ const tools = z.array(tool).max(MOST_TOOLS).superRefine(checkFunctionNames)
 const functionName = requests.object('FunctionName', { name: z.string().min(1) })
 
 const choiceMode = z.enum(['none', 'auto', 'required'])
-/** With the name of `required` in Mistral's API. */
+/** Includes `required` under its name in Mistral's API. */
 const anyChoiceMode = z
   .enum([...choiceMode.options, 'any'])
   .transform((mode) => (mode === 'any' ? ('required' as const) : mode))

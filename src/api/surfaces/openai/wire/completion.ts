@@ -6,11 +6,11 @@ import { finishReason, usage } from './chat-response.ts'
 import { constraints, openAiFields, openAiStreamOptions, stopSequences } from './openai-fields.ts'
 import { replyOptions, unlimited, vllmSampling } from './reply-options.ts'
 
-/** As many as a multilook has, and as many completions of each. */
+/** The limits of a multilook, for prompts and for completions of each. */
 const MOST_PROMPTS = 16
 const MOST_CHOICES = 8
 const MOST_LOGPROBS = 20
-/** OpenAI takes 4. Clients that know other servers send more: editors, and tasks of lm-eval. */
+/** OpenAI allows 4. Clients that know other servers send more: editors, and lm-eval's tasks. */
 const MOST_STOPS = 32
 
 const text = z.string().min(1)
@@ -70,7 +70,7 @@ export const completionBody: BodyFormat<CompletionRequestBody> = bodyFormat(
   completionRequest,
 )
 
-// In Go, a list of a named map or null has no type.
+// In Go, a list of named maps or nulls has no type.
 const topLogProbs = z
   .record(z.string(), z.number())
   .nullable()

@@ -25,7 +25,7 @@ const user = requests.object('EmbeddingUserMessage', {
   role: z.literal('user'),
   content: z.union([z.string(), parts]),
 })
-/** Where the reply would begin. */
+/** An empty turn where the reply would begin. */
 const reply = requests.object('EmbeddingAssistantMessage', {
   role: z.literal('assistant'),
   content: z.union([
@@ -77,8 +77,8 @@ const fixed = z.literal(false, 'only false is supported').nullish()
 const unsupported = z.null('only null is supported').optional()
 
 /**
- * Body of `POST /v1/rerank`, as Jina, Cohere and vLLM have it; with `texts`, as text-embeddings-inference has it, whose clients
- * name no model. Unknown keys are rejected.
+ * Body of `POST /v1/rerank`, as Jina, Cohere and vLLM define it; with `texts`, as text-embeddings-inference does, whose
+ * clients name no model. Unknown keys are rejected.
  */
 const rerankFields = requests.strictObject('RerankRequest', {
   model: z.string().nullish().describe('May be left out with `texts` where only one model rates documents.'),

@@ -43,8 +43,8 @@ const url = requests.object('MediaUrl', { url: mediaUrl })
 const fileId = requests.object('FileReference', { file_id: z.string().min(1, 'expected a file id') })
 
 /**
- * Whether the client wrote an object. Where it wrote its media without one, in Mistral's shape, the part becomes the contract's,
- * and `sent` is the field that errors name.
+ * Whether the client sent an object. If it sent the media without one, in Mistral's form, the part becomes the
+ * contract's, and `sent` is the field that errors name.
  */
 function isFields<Value>(value: Value): value is Exclude<Value, MediaUrl> {
   return typeof value === 'object'
@@ -96,7 +96,7 @@ const videoFrames = requests.object('VideoFrames', {
 
 const JPEG_FRAMES = /^\s*data:video\/jpeg;\s*base64,/i
 
-/** Clients of vLLM send frames as one data URL with commas between them. As there, they are a second apart. */
+/** vLLM's clients send frames as one data URL, separated by commas. As in vLLM, they are one second apart. */
 const videoUrl = requests
   .object('VideoUrlPart', { type: z.literal('video_url'), video_url: url })
   .transform(({ type, video_url: video }, context) => {
@@ -116,7 +116,7 @@ const videoUrl = requests
     return { type: 'video_frames' as const, video_frames: { frames }, sent: type }
   })
 
-/** What clients call the formats. The bytes decide. */
+/** Clients' names of the formats. Only the bytes count. */
 const AUDIO_FORMATS = [
   ...['wav', 'mp3', 'flac', 'mpeg', 'mpga', 'wave', 'x-wav', 'x-flac'],
   ...['m4a', 'x-m4a', 'mp4', 'ogg', 'oga', 'opus', 'webm', 'aac'],
@@ -168,19 +168,19 @@ export const UNREADABLE_TEXT =
   "expected a text in UTF-8, or with its charset, as in 'data:text/plain;charset=iso-8859-1;base64,...'"
 
 interface TextOfFile {
-  /** What the model reads: the text below its name. Null where the bytes are not in the charset. */
+  /** What the model reads: the text below its name. Null if the bytes are invalid in the charset. */
   readonly text: string | null
 }
 
-/** Returns the text of a file whose data URL says that it is one; null for all others. */
+/** Returns the text of a file whose data URL declares a text; null for others. */
 export function textOfFile({ file_data: data, filename, pages }: FileFields): TextOfFile | null {
   if (typeof data !== 'string' || pages || !isTextUrl(data)) return null
   const bytes = bytesOf(data)
   const head = bytes?.subarray(0, HEAD_BYTES)
-  // Without zero bytes, only a PDF can be UTF-8.
+  // Without zero bytes, only a PDF can be valid UTF-8.
   if (!bytes || mediaType(head!) === 'application/pdf') return null
   const text = decoded(bytes, CHARSET.exec(data.slice(0, 1_000))?.[1])
-  // The first letters of a text may be those of a video: "The wide river".
+  // A text may begin with the bytes of a video's header: "The wide river".
   if (text === null) return mediaType(head!) === null ? { text } : null
   return { text: filename ? `${filename}\n\n${text}` : text }
 }
@@ -195,7 +195,7 @@ function bytesOf(data: string): Uint8Array | null {
   }
 }
 
-/** A byte order mark says more than a charset, and an unknown charset says nothing. */
+/** A byte order mark takes precedence over the charset, and an unknown charset is ignored. */
 function decoded(bytes: Uint8Array, charset = 'utf-8'): string | null {
   const marked = MARKS.find(([, mark]) => mark.every((byte, at) => bytes[at] === byte))?.[0]
   try {
@@ -222,7 +222,7 @@ function decoderOf(charset: string): InstanceType<typeof TextDecoder> {
   }
 }
 
-/** Returns the part that shows the text of a file; null for a file that is no text. */
+/** Returns the part that shows the text of a file; null for a file that is not text. */
 function textPartOf(file: FileFields, path: string[], context: z.core.$RefinementCtx<unknown>) {
   const found = textOfFile(file)
   if (found === null) return null
@@ -291,7 +291,7 @@ const thinkingPart = requests
     return { type, text }
   })
 
-/** A system message may show what a thought looks like. */
+/** A system message may contain an example of a thought. */
 const systemPart = requests.union('SystemPart', 'type', [
   textPart,
   thinkingPart.transform(({ text }) => ({ type: 'text' as const, text })),
@@ -312,11 +312,11 @@ const toolCall = requests.object('ToolCall', {
 export const system = requests.object('SystemMessage', { role: z.literal('system'), content: texts })
 const developer = requests.object('DeveloperMessage', { role: z.literal('developer'), content: texts })
 const user = requests.object('UserMessage', { role: z.literal('user'), content: z.union([z.string(), userParts]) })
-/** OpenAI's models refuse in a field of its own. To a model it is text like any other. */
+/** OpenAI's models refuse in a separate field. A model is shown it as ordinary text. */
 const refusalPart = requests
   .object('RefusalPart', { type: z.literal('refusal'), refusal: z.string() })
   .transform(({ refusal }) => ({ type: 'text' as const, text: refusal }))
-/** Where an earlier reply, of Mistral's API, cites something. */
+/** A citation in an earlier reply, in Mistral's API. */
 const referencePart = requests
   .object('ReferencePart', { type: z.literal('reference') })
   .transform(() => ({ type: 'text' as const, text: '' }))

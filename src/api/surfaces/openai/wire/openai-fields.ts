@@ -11,7 +11,7 @@ export function stopSequences(most: number) {
   return z.union([stopSequence, z.array(stopSequence).max(most)]).nullish()
 }
 
-/** A label that says whom or what a request is for. It is accepted and ignored. */
+/** A label of the request's user or purpose. It is accepted and ignored. */
 const label = z.string().max(512).nullish()
 
 /** A field that the server cannot honour. Clients may send null. */
@@ -41,7 +41,7 @@ export function pairs() {
 
 const MOST_OPTIONS = 1000
 
-/** A structure as vLLM's servers take it. */
+/** A structure in the form that vLLM's servers accept. */
 const structuredOutputs = requests
   .object('StructuredOutputs', {
     json: jsonSchema.optional(),
@@ -57,10 +57,10 @@ const structuredOutputs = requests
     "expected one of 'json', 'regex', 'choice' and 'json_object'",
   )
 
-/** A constraint under a name of another server, without which the reply would be anything. */
+/** A constraint under another server's name. Ignoring it would leave the reply unconstrained. */
 const constraint = refused('it is not supported; use structured_outputs')
 
-/** Structures as other servers take them. */
+/** Structures in the forms that other servers accept. */
 export const constraints = {
   structured_outputs: structuredOutputs.nullish(),
   guided_json: constraint,
@@ -70,7 +70,7 @@ export const constraints = {
   ebnf: constraint,
 }
 
-/** Variables of a model's template, as vLLM's servers take them: whether it thinks. Others have no effect. */
+/** Variables of a model's chat template, as vLLM's servers accept them. Only the switch for thinking has an effect. */
 const templateVariables = requests.object('ChatTemplateKwargs', {
   enable_thinking: z.boolean().nullish(),
   thinking: z.boolean().nullish().describe('The same, as some templates have it.'),

@@ -18,7 +18,7 @@ import {
   stream,
 } from '../../../http/wire/describe.ts'
 
-/** @param written what the reply is. */
+/** @param written describes the reply. */
 function ofSpeech(id: string, summary: string, written: string): Operation {
   return {
     id,

@@ -12,7 +12,7 @@ const visionConfig = requests.object('VisionConfig', {
   internal_tools: internalTools.nullish(),
 })
 
-/** Fields that vLLM has. */
+/** Fields that vLLM defines. */
 export const vllmSampling = {
   min_p: z.number().min(0).max(1).nullish().describe('As in vLLM: the least probability, as a share of the likeliest.'),
   repetition_penalty: z.number().gt(0).max(2).nullish().describe('As in vLLM: for tokens of the prompt and the reply.'),
@@ -23,10 +23,10 @@ export const logprobs = z.boolean().nullish()
 export const topLogprobs = z.int().min(0).max(MOST_LOGPROBS).nullish()
 
 const EFFORTS = ['none', 'minimal', 'low', 'medium', 'high'] as const
-/** Efforts that only some of OpenAI's models have. Here they mean `high`. */
+/** Efforts of only some of OpenAI's models. Here they mean `high`. */
 const HIGHER = ['xhigh', 'max'] as const
 
-/** An effort by any name that OpenAI's clients use. */
+/** An effort by any name in OpenAI's clients. */
 export const anyEffort = z
   .enum([...EFFORTS, ...HIGHER])
   .transform((effort) => (effort === 'xhigh' || effort === 'max' ? 'high' : effort))
@@ -39,7 +39,7 @@ export const replyOptions = {
   max_tokens: z.int().min(0).nullish().describe('Older name of max_completion_tokens, which takes precedence.'),
   reasoning_effort: z.enum(EFFORTS).nullish(),
   temperature: z.number().min(0).max(2).nullish(),
-  // Other values count as left out: the contract ignores them.
+  // Other values count as absent: the contract ignores them.
   min_p: vllmSampling.min_p.catch(undefined),
   repetition_penalty: vllmSampling.repetition_penalty.catch(undefined),
   logprobs: logprobs.catch(undefined),
@@ -49,7 +49,7 @@ export const replyOptions = {
   vision_config: visionConfig.nullish(),
 }
 
-/** The same without a limit, which vLLM and LM Studio write as -1. */
+/** The same with -1 for no limit, as in vLLM and LM Studio. */
 export const unlimited = {
   max_completion_tokens: z.int().min(-1).nullish(),
   max_tokens: z.int().min(-1).nullish(),

@@ -56,8 +56,8 @@ export interface RowAsk {
 }
 
 /**
- * The logits of a context's last step, kept on the device. Sampling is queued there behind the step, and a row is copied to main
- * memory only on request.
+ * The logits of a context's last step, kept on the device. Sampling is queued there after the step, and a row is copied
+ * to main memory only on request.
  */
 export class DeviceRows {
   readonly #native: DeviceChoice
@@ -102,7 +102,7 @@ export class DeviceRows {
     return this.#indices.size > 0
   }
 
-  /** Queues sampling requests behind the step. */
+  /** Queues sampling requests after the step. */
   ask(asks: readonly RowAsk[]): void {
     const asked = asks.filter(({ row, ask }) => this.#indices.has(row) && isSupported(ask))
     this.#answers = new Map()

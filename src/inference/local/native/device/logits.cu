@@ -865,11 +865,12 @@ extern "C" bool lookout_chooser_keeps(void * chooser) {
 }
 
 /**
- * Queues sampling requests behind the step. Drops earlier requests without an answer.
- * @param asks ten numbers each: the row; 0 for nothing, 1 for the argmax, 2 for a draw, 3 for a top-k list; the mask or -1; the
- * first penalty and the one after the last; the temperature; top-p; the draw seed; k of the list; and k of the ranking, -1 where
- * no log-sum-exp is wanted.
- * @param tokens with penalties. @param amounts subtracted from their logits.
+ * Queues sampling requests after the step. Drops earlier requests without an answer.
+ * @param asks ten numbers each: the row; 0 for nothing, 1 for the argmax, 2 for a draw, 3 for a top-k list; the mask or
+ * -1; the first penalty and the one after the last; the temperature; top-p; the draw seed; k of the list; and k of the
+ * ranking, -1 if no log-sum-exp is wanted.
+ * @param tokens with penalties.
+ * @param amounts subtracted from their logits.
  * @param masks a bit for each allowed token, 32 to a word.
  * @param wanted pairs of row and token whose logits are wanted.
  * @return false if it cannot be computed.

@@ -24,9 +24,9 @@ struct CellOrder {
 };
 
 /**
- * Returns the stamps of the cells of a view of a cache's keys: [cell of the view]. The pointer is valid while the cache exists;
- * the stamps are complete once ggml has written the first layer's keys. Stamps of cells in use are distinct.
- * @param k keys as attention gets them. @return null where no order is tracked: for other tensors, and on a GPU.
+ * Returns the stamps of the cells of a view of a cache's keys: [cell of the view]. The pointer is valid while the cache
+ * exists; the stamps are complete once ggml has written the first layer's keys. Stamps of cells in use are distinct.
+ * @param k keys as attention gets them. @return null if no order is tracked: for other tensors, and on a GPU.
  */
 extern "C" [[gnu::used]] inline const uint64_t * lookout_cell_stamps(const ggml_tensor * k) {
     const ggml_tensor * keys = k->view_src != nullptr ? k->view_src : k;

@@ -54,7 +54,7 @@ struct EncoderAttention {
             k->ne[2] == v->ne[2] && k->ne[3] == v->ne[3] && q->nb[0] == sizeof(float);
     }
 
-    /** Whether the rows attend to each other: to no cache. */
+    /** Whether the rows attend to each other rather than to a cache. */
     bool is_of_batch() const {
         return is_f16(mask) && mask->ne[2] == 1 && q->ne[1] == k->ne[1] && lookout_cell_stamps(k) == nullptr;
     }

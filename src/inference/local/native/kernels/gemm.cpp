@@ -61,15 +61,16 @@ extern "C" bool lookout_gemm_f32(const ggml_compute_params * params, int64_t m, 
                                  int64_t weights_stride, const float * rows, int64_t rows_stride, float * out,
                                  int64_t out_stride);
 /**
- * Products of experts. `ggml_compute_forward_mul_mat_id` asks for them when it has quantised the rows and knows each expert's;
- * see `gemm_experts`. @returns whether the type of the weights is one of ours; if not, ggml multiplies them row by row.
+ * Products of experts. `ggml_compute_forward_mul_mat_id` calls this once it has quantised the rows and knows the rows
+ * of each expert; see `gemm_experts`.
+ * @returns whether the type of the weights is one of ours; if not, ggml multiplies them row by row.
  */
 extern "C" bool lookout_mul_mat_id(const ggml_compute_params * params, const ggml_tensor * out, const int64_t * counts,
                                    const void * choices, void * next_chunk);
 
 /**
- * GEMM of f16 weights (gemm-f16.cpp) or f32 weights (gemm-f32.cpp), else ggml's. ggml's sgemm leaves a single row to a function
- * that adds in another order, so it gets such a row twice.
+ * GEMM of f16 weights (gemm-f16.cpp) or f32 weights (gemm-f32.cpp); ggml's for other types. ggml's sgemm leaves a
+ * single row to a function that adds in another order, so it gets such a row twice.
  */
 static bool other_sgemm(const ggml_compute_params * params, int64_t m, int64_t n, int64_t k, const void * A, int64_t lda,
                         const void * B, int64_t ldb, void * C, int64_t ldc, int Atype, int Btype, int Ctype) {
@@ -111,7 +112,7 @@ bool lookout_mul_mat_id(const ggml_compute_params * params, const ggml_tensor * 
     });
 }
 
-/** Whether quantised weights are multiplied by these kernels, unless they were repacked for ggml's. */
+/** Whether these kernels multiply quantised weights, unless the weights were repacked for ggml's. */
 extern "C" bool lookout_has_gemm(void) {
     return true;
 }

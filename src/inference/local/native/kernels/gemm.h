@@ -142,7 +142,10 @@ void gemm(const ggml_compute_params * params, int64_t m, int64_t n, int64_t bloc
                   [&](int64_t first, int64_t end) { batch.multiply(weights, weights_stride, first, end); });
 }
 
-/** That the row of a token is multiplied with an expert: which of the token's experts it is. ggml's `mmid_row_mapping`. */
+/**
+ * The row of a token that is multiplied with an expert, and which of the token's experts it is. ggml's
+ * `mmid_row_mapping`.
+ */
 struct ExpertRow {
     int32_t choice;
     int32_t token;
@@ -152,11 +155,13 @@ struct ExpertRow {
 constexpr int64_t WEIGHT_COST = 4;
 
 /**
- * Multiplies each token's rows with the experts that are chosen for it. Threads take chunks of all experts' weights, one expert
- * after another, so that there is no barrier between two experts.
+ * Multiplies each token's rows with its chosen experts. Threads take chunks of all experts' weights, one expert after
+ * another, so that there is no barrier between two experts.
  * @param out ggml's `mul_mat_id`: its sources are the weights, the rows and the choices.
- * @param quantised the rows. @param counts of each expert's rows. @param choices [expert][row], as many for each as there are in all.
- * @param next_chunk a counter that is the number of threads at first.
+ * @param quantised the rows.
+ * @param counts of each expert's rows.
+ * @param choices [expert][row], each expert with room for all rows.
+ * @param next_chunk a counter that starts at the number of threads.
  */
 template <typename Block>
 void gemm_experts(const ggml_compute_params * params, const ggml_tensor & out, const void * quantised, const int64_t * counts,

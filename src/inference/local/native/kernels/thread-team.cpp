@@ -1,9 +1,9 @@
-// Wakes the other threads of a computation on other processors than that of the thread that begins it.
+// Wakes the other threads of a computation on processors other than the one that its first thread runs on.
 //
-// After a pause, Linux often wakes a sleeping thread on the processor of the thread that wakes it, although another one is idle,
-// and moves it some ms later. Until then each waits for the other at every barrier, and a short text takes several times as long
-// with two threads as with one. In a short computation the threads stay apart to the end. In others they are free when they begin,
-// so that they can move away from other programs.
+// After a pause, Linux often wakes a sleeping thread on the processor of the thread that wakes it, although another one
+// is idle, and moves it some ms later. Until then each waits for the other at every barrier, and a short text takes
+// several times as long with two threads as with one. In a short computation, the threads stay apart until it ends. In
+// others they may move once they have started, to get away from other programs.
 
 #include <sched.h>
 #include <sys/syscall.h>
@@ -15,33 +15,33 @@
 
 namespace {
 
-/** Threads that are placed; further ones run where the system puts them. */
+/** Maximum number of placed threads; the system places further ones. */
 constexpr int MOST_THREADS = 64;
-/** After less of it the threads are awake, or sleep where the last computation left them. */
+/** After a shorter pause, the threads are still awake, or sleep where the last computation left them. */
 constexpr std::chrono::milliseconds PAUSE(5);
-/** The most that a short computation takes. */
+/** Maximum duration of a short computation. */
 constexpr std::chrono::milliseconds SHORT(5);
-/** After this many short computations, the next one is expected to be short. */
+/** After this many short computations in a row, the next one is expected to be short. */
 constexpr int SHORTS = 4;
 
-/** The threads that compute for one that begins computations. */
+/** The threads of the computations that one thread starts. */
 struct Team {
-    /** 0 for one that is not known. Only threads that live: the system gives numbers again. */
+    /** 0 if unknown. Only living threads: the system reuses their ids. */
     pid_t threads[MOST_THREADS] = {};
     std::chrono::steady_clock::time_point began, ended;
-    /** The processor that the threads do not wake on, after a pause; otherwise -1. */
+    /** After a pause, the processor that the threads must not wake on; otherwise -1. */
     int left_out = -1;
-    /** Whether they keep off it in the whole computation. */
+    /** Whether they stay off it for the whole computation. */
     bool stays = false;
-    /** Computations after a pause since one of them was not short. */
+    /** Number of consecutive short computations after pauses. */
     int shorts = 0;
-    /** Those of the thread that begins, and those of the others. */
+    /** The processors of the first thread, and those of the others. */
     cpu_set_t processors, others;
 };
 
 }  // namespace
 
-/** Called by a thread before it begins a computation with others. @return its team, for the two functions below. */
+/** Call it in a thread before it starts a computation with others. @return its team, for the two functions below. */
 extern "C" void * lookout_place_team(int count) {
     static thread_local Team own;
     Team & team = own;
@@ -63,7 +63,7 @@ extern "C" void * lookout_place_team(int count) {
     return &team;
 }
 
-/** Called by each thread of a team when it begins. */
+/** Called by each thread of a team when it starts. */
 extern "C" void lookout_join_team(void * of, int index) {
     static thread_local pid_t own = 0;
     Team & team = *(Team *) of;
@@ -71,12 +71,12 @@ extern "C" void lookout_join_team(void * of, int index) {
     if (own == 0) own = (pid_t) syscall(SYS_gettid);
     const bool is_new = team.threads[index] != own;
     team.threads[index] = own;
-    // A new thread may use all processors.
+    // A new thread may run on all processors.
     if (team.left_out < 0 || is_new != team.stays) return;
     sched_setaffinity(0, sizeof(cpu_set_t), team.stays ? &team.others : &team.processors);
 }
 
-/** Called by the thread that began the computation, when all have ended it. */
+/** Called by the thread that started the computation, after all have finished. */
 extern "C" void lookout_leave_team(void * of) {
     Team & team = *(Team *) of;
     team.ended = std::chrono::steady_clock::now();

@@ -177,7 +177,7 @@ export class BatchBuilder {
     return !this.#lane.wasMedia && (due === 0 || due === decoding.length)
   }
 
-  /** Whether text waits for media. Transient work is not read token by token. */
+  /** Whether text waits for media. Transient work need not be read token by token. */
   #gathers(decoding: readonly RunningSequence[], texts: readonly Prefill[]): boolean {
     const rows = texts.reduce((sum, { cursor }) => sum + cursor.remaining, decoding.length)
     return rows < GATHERED_ROWS && [...decoding, ...texts].every(({ group }) => group.isTransient)

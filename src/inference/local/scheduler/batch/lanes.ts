@@ -13,10 +13,10 @@ export interface Lane {
   lastTurn: number
 }
 
-/** Least time of a turn beside other lanes, in ms: a change of the adapter takes some milliseconds itself. */
+/** Minimum duration of a turn beside other lanes, in ms: changing the adapter takes some milliseconds. */
 const TURN_MS = 20
 
-/** Decides which adapter has the next step. Those with something to compute take turns of about the same time. */
+/** Decides which adapter has the next step. Adapters with something to compute take turns of about equal duration. */
 export class Lanes {
   readonly #lanes = new Map<Adapter | null, Lane>()
   #current = this.#laneOf(null)

@@ -6,7 +6,7 @@ const NGRAM = 3
 const LONGEST_MATCH = 16
 const SMALLEST = 256
 
-/** Stands for everything that is not text. No prediction crosses it. */
+/** Represents everything that is not text. No prediction crosses it. */
 export const GAP = -1
 
 /**

@@ -7,7 +7,7 @@ import type { LoadedModel } from '../loaded-model.ts'
 /** Counts the cells of sequences. */
 export type Cells = Pick<KvCache, 'grow'>
 
-/** What decoding embeddings needs of the model. */
+/** What decoding embeddings needs from the model. */
 export interface MediaMemory extends Pick<LoadedModel, 'usesMrope'> {
   readonly context: Pick<LoadedModel['context'], 'decodeEmbeddings'>
   readonly kv: Cells
@@ -83,7 +83,10 @@ export class PrefillCursor {
     return Math.max(0, Math.min(limit, rows))
   }
 
-  /** Adds rows of text to the batch, no more than `textRows`. @param output whether what comes of each row is needed. */
+  /**
+   * Adds rows of text to the batch, no more than `textRows`.
+   * @param output whether each row's result is needed.
+   */
   addText(batch: Batch, kv: Cells, rows: number, step: number, output = false): void {
     const { kvSequence } = this
     this.#lastTextStep = step
@@ -117,7 +120,7 @@ export class PrefillCursor {
   }
 
   /**
-   * The media that another thread should encode next: the first ones ahead, even behind text; or, if these are encoded, the
+   * The media that another thread should encode next: the next ones, even after text; or, if these are encoded, the
    * ones after them. Null if that is done or has failed.
    */
   get toEncode(): MediaTokens | null {

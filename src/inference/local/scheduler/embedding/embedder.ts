@@ -14,9 +14,9 @@ import { isText } from './input-tokens.ts'
 import { VectorCache } from './vector-cache.ts'
 
 export interface EmbedderSettings {
-  /** Requests of a priority that may wait. */
+  /** Maximum waiting requests per priority. */
   readonly maxWaiting: number
-  /** Measured ms of a row. */
+  /** Measured time per row, in ms. */
   readonly rowMs: number
 }
 
@@ -25,20 +25,20 @@ interface EmbedRequest {
   readonly id: number
   readonly organisation: string
   readonly priority: Priority
-  /** Those whose vectors are not known. */
+  /** Inputs whose vectors are not cached. */
   readonly inputs: readonly Input[]
   readonly isTraced: boolean
-  /** Whether it shares no call: one that it shared has failed. */
+  /** Whether it must not share a call, because a shared call with it has failed. */
   isAlone: boolean
   hasStarted: boolean
-  /** Its first input that has no vector and no place in a call. */
+  /** Index of its first input that has no vector and is not in a call. */
   next: number
-  /** Time that the picture which is being encoded has taken. */
+  /** Encoding time so far of the current picture, in ms. */
   encodeMs: number
 }
 
 interface Input {
-  /** Its place in the request. */
+  /** Index of the input in the request. */
   readonly at: number
   readonly prompt: TokenisedPrompt
 }
@@ -49,15 +49,15 @@ interface Placed {
   readonly input: Input
 }
 
-/** An input of several calls that has begun. */
+/** An input that takes several calls and has begun. */
 interface Begun extends Placed {
   readonly cursor: PrefillCursor
 }
 
 /**
- * Makes vectors, one call at a time. A call takes about as many rows as a step of completions, of several requests where the
- * first one leaves room. Organisations take turns after each call, so that a large request delays others by one call at a time.
- * An input with pictures has calls of its own, once they are encoded.
+ * Computes vectors, one call at a time. A call takes about as many rows as a step of completions, and inputs of several
+ * requests if the first one leaves room. Organisations take turns after each call, so that a large request delays
+ * others by one call at a time. An input with pictures gets calls of its own once they are encoded.
  */
 export class Embedder {
   readonly #loaded: EmbeddingModel
@@ -78,7 +78,7 @@ export class Embedder {
 
   /**
    * @returns prompts for `submit`, which closes them.
-   * @throws FailureError when the queue is full, or for an input that does not fit.
+   * @throws FailureError when the queue is full, or if an input does not fit.
    */
   async admit(
     { organisation, inputs, priority, truncates = false }: EmbedWork,
@@ -89,7 +89,7 @@ export class Embedder {
     try {
       for (const input of inputs) {
         admitted.push(await this.#loaded.inputs.of(input, { organisation, truncates, signal }))
-        // Other requests and calls go on meanwhile.
+        // Lets other requests and calls proceed.
         if (admitted.length % INPUTS_AT_ONCE === 0) await nextTurn()
         signal.throwIfAborted()
       }
@@ -101,7 +101,10 @@ export class Embedder {
     }
   }
 
-  /** Replies with `admitted`, then `vectors`; or with `error`. @param isTraced whether to send its stages too. */
+  /**
+   * Replies with `admitted`, then `vectors`; or with `error`.
+   * @param isTraced whether to send its stages as well.
+   */
   submit(
     id: number,
     { organisation, priority = 'interactive' }: EmbedWork,
@@ -169,7 +172,7 @@ export class Embedder {
   async #run(): Promise<void> {
     this.#isRunning = true
     while (!this.#queue.isEmpty) {
-      // Messages arrive, which may be aborts.
+      // Lets messages arrive, which may be aborts.
       await nextTurn()
       this.#step()
     }
@@ -190,7 +193,7 @@ export class Embedder {
       this.#forget()
       const requests = new Set(placed.map(({ request }) => request))
       if (requests.size > 1) {
-        // Only one of them may be at fault.
+        // Only one of the requests may be at fault: each is retried alone.
         for (const { request } of placed) request.next--
         for (const request of requests) request.isAlone = true
       } else for (const request of requests) this.#fail(request, error)
@@ -198,7 +201,7 @@ export class Embedder {
     if (this.#begun === null) this.#queue.of(head.priority).rotate()
   }
 
-  /** Encodes for a turn: between turns, others compute. */
+  /** Runs the encoder for a turn; others compute between turns. */
   #encode(request: EmbedRequest, media: MediaTokens): void {
     const { id, priority, isTraced } = request
     const started = performance.now()
@@ -231,7 +234,7 @@ export class Embedder {
     return placed
   }
 
-  /** Takes the next input of the request whose turn it is, if it needs several calls; otherwise null. */
+  /** Begins the next input of the request whose turn it is, if the input needs several calls; otherwise null. */
   #begin(): Begun | null {
     const request = this.#queue.head!
     const { batch, splits } = this.#loaded.context
@@ -242,7 +245,10 @@ export class Embedder {
     return { request, input, cursor: new PrefillCursor({ id: 0, position: 0, cells: 0 }, chunks, 0) }
   }
 
-  /** Makes a call. Blocks. @returns whether what was placed is complete. */
+  /**
+   * Makes a call. Blocks.
+   * @returns whether the placed inputs are complete.
+   */
   #compute(): boolean {
     const cursor = this.#begun?.cursor
     if (cursor === undefined) {
@@ -302,14 +308,14 @@ export class Embedder {
   }
 }
 
-/** The next picture of a request that must be encoded before its input is computed. */
+/** The next picture that must be encoded before the request's next input can be computed. */
 function mediaToEncode({ inputs, next }: EmbedRequest): MediaTokens | undefined {
   return inputs[next]?.prompt.chunks.find(
     (chunk): chunk is MediaTokens => chunk.type === 'media' && chunk.knownEmbeddings() === undefined,
   )
 }
 
-/** Time of a turn of the encoder. */
+/** Duration of an encoder turn, in ms. */
 const ENCODE_MS = 100
-/** Texts that are tokenised in one turn of the event loop. */
+/** Texts that are tokenised per turn of the event loop. */
 const INPUTS_AT_ONCE = 16

@@ -15,12 +15,15 @@ import type { Cells, PrefillCursor } from '../batch/prefill-cursor.ts'
 import { ALL_LAYERS, libraryLimits } from '../loaded-model.ts'
 import { InputTokens } from './input-tokens.ts'
 
-/** Rows of the call that is measured. */
+/** Rows of the measured call. */
 const MEASURED_ROWS = 64
-/** How many times as long a row takes among the most: attention grows by the square, and the machine may be busy. */
+/**
+ * Maximum ratio of the time of a row in the longest call to the measured time: attention grows quadratically, and the
+ * machine may be busy.
+ */
 const LONGEST_ROW = 4
 
-/** The only sequence of several calls. */
+/** Counts the cells of the only sequence of a multi-call input. */
 const CELLS: Cells = {
   grow(sequence, cells, positions) {
     const own = sequence as { position: number; cells: number }
@@ -93,7 +96,10 @@ export class EmbeddingModel {
     }
   }
 
-  /** Computes the next rows of an input that is alone in the context. Its media must be encoded. Blocks. @returns how many. */
+  /**
+   * Computes the next rows of an input, which must be alone in the context. Its media must be encoded. Blocks.
+   * @returns how many rows.
+   */
   advance(cursor: PrefillCursor): number {
     const { context, model, usesMrope } = this
     const { batch } = context
@@ -110,7 +116,10 @@ export class EmbeddingModel {
     return before - cursor.remaining
   }
 
-  /** Computes a text, so that memory is allocated. @returns ms of a row, and of the longest call. */
+  /**
+   * Computes a text, so that memory is allocated.
+   * @returns the time of a row and of the longest call, in ms.
+   */
   warmUp(): { readonly rowMs: number; readonly longestMs: number } {
     const { batch } = this.context
     const rows = Math.min(MEASURED_ROWS, batch.capacity)

@@ -11,26 +11,26 @@ import { checkMedia, invalid, textOf } from '../admission.ts'
 
 /** Longer texts are tokenised on another thread: this many characters take about a millisecond. */
 const SHORT_TEXT = 2000
-/** Where a prompt has texts of its own. */
+/** Placeholders for the parts of a prompt. */
 const PLACES = /(\{query\}|\{document\}|\{instruction\})/
 
 /** The part of a loaded model that reads inputs. */
 interface InputModel {
   readonly model: Model
-  /** Reads inputs with pictures; null for a model that sees none. */
+  /** Reads inputs with pictures; null for a model without an image encoder. */
   readonly reader: PromptReader | null
   readonly contextTokens: number
-  /** Rows of an image that one call can take. */
+  /** Maximum rows of an image in one call. */
   readonly mediaRows: number
 }
 
-/** Whose input it is, and what may be done with it. */
+/** The owner of an input, and how it may be read. */
 interface InputTerms extends ReadingTerms {
-  /** Whether a longer text is cut. */
+  /** Whether a longer text is truncated. */
   readonly truncates: boolean
 }
 
-/** Turns inputs into tokens as llama-server does, except that no text of a client becomes a control token. */
+/** Turns inputs into tokens as llama-server does, except that a client's text never becomes a control token. */
 export class InputTokens {
   readonly #model: Model
   readonly #reader: PromptReader | null
@@ -61,7 +61,8 @@ export class InputTokens {
 
   /**
    * @returns a prompt that must be closed.
-   * @throws FailureError for an input that is empty, too long, or has tokens or pictures that the model does not take.
+   * @throws FailureError for an input that is empty, too long, or has tokens or pictures that the model does not
+   * accept.
    */
   async of(input: EmbedInput, terms: InputTerms): Promise<TokenisedPrompt> {
     const prompt = closedOnce(await this.#read(input, terms))
@@ -86,13 +87,13 @@ export class InputTokens {
     return textPrompt(await this.#whole(content, param, terms))
   }
 
-  /** With the tokens that begin and end a text, where the model's file says so. */
+  /** Adds the tokens that begin and end a text, if the model's file asks for them. */
   #marked(prompt: TokenisedPrompt): TokenisedPrompt {
     const { rankMarks } = this.#model
     const [before, after] = [rankMarks.before, rankMarks.after].map((marks) => Int32Array.from(marks))
     const { chunks, tokens } = prompt
     if (!isText(prompt)) {
-      // Its reader has begun it.
+      // The reader has already added the tokens at the beginning.
       return { ...prompt, chunks: [...chunks, { type: 'text', tokens: after! }], tokens: tokens + after!.length }
     }
     const own = textOf(chunks)
@@ -102,7 +103,7 @@ export class InputTokens {
   async #whole(text: string, param: string, terms: InputTerms): Promise<Int32Array> {
     const { truncates } = terms
     if (!truncates) this.#checkLength(text, param)
-    // No more characters can fit.
+    // A longer text cannot fit.
     const read = truncates ? text.slice(0, this.#contextTokens * this.#model.longestTokenBytes) : text
     const tokens = await this.#aside(read, terms)
     return truncates && tokens.length > this.#contextTokens ? this.#cut(tokens) : tokens
@@ -113,7 +114,7 @@ export class InputTokens {
     return inTurn(text, terms, () => this.#model.tokenizeInBackground(text, false, true))
   }
 
-  /** The beginning, with the control token at the end that the model was trained with. */
+  /** The beginning of a text, with the control token at its end that the model was trained with. */
   #cut(tokens: Int32Array): Int32Array {
     const kept = tokens.slice(0, this.#contextTokens)
     const end = tokens.at(-1)!
@@ -121,7 +122,7 @@ export class InputTokens {
     return kept
   }
 
-  /** An input within the model's prompt, of which a text's end is cut where that is asked for. */
+  /** An input within the model's prompt; a text's end is cut off if the request allows that. */
   async #shown(
     content: EmbedContent,
     [before, after]: readonly [PromptPart[], PromptPart[]],
@@ -162,9 +163,9 @@ export class InputTokens {
     return textPrompt(joined(marked))
   }
 
-  /** The first tokens of a text; null for one that has no more. */
+  /** The first tokens of a text; null if it has no more. */
   async #beginning(text: string, most: number, terms: InputTerms): Promise<Int32Array | null> {
-    // No more characters can be of them.
+    // Characters beyond this cannot belong to the first tokens.
     const read = text.slice(0, most * this.#model.longestTokenBytes)
     const tokens = await this.#untrusted(read, terms)
     return tokens.length > most || read.length < text.length ? tokens.subarray(0, most) : null
@@ -215,7 +216,10 @@ export class InputTokens {
   }
 }
 
-/** @param tokens infinite for an input that was not read to its end. */
+/**
+ * The error for an input that is too long.
+ * @param tokens infinite for an input that was not read to its end.
+ */
 function tooLong(tokens: number, contextTokens: number, param: string): FailureError {
   const has = Number.isFinite(tokens) ? `has ${tokens} tokens` : 'is longer'
   return invalid(`The input ${has}, but ${contextLimit(contextTokens)}.`, param, 'context_length_exceeded')
@@ -233,14 +237,14 @@ function partsOf(content: EmbedContent): readonly PromptPart[] {
   return typeof content === 'string' ? [{ type: 'text', text: content, trusted: false }] : content.parts
 }
 
-/** A template's own text, with what stands for its places. */
+/** A template with its placeholders replaced. */
 function filled(template: string, contents: Readonly<Record<string, readonly PromptPart[]>>): PromptPart[] {
   return template
     .split(PLACES)
     .flatMap((text): readonly PromptPart[] => contents[text] ?? [{ type: 'text', text, trusted: true }])
 }
 
-/** A prompt that may be closed again. */
+/** Makes `close` of a prompt idempotent. */
 function closedOnce(prompt: TokenisedPrompt): TokenisedPrompt {
   let isOpen = true
   const close = () => {

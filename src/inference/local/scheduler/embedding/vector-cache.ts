@@ -3,10 +3,13 @@ import { LRUCache } from 'lru-cache'
 import type { PromptChunk } from '../../tokens/prompt-tokens.ts'
 
 const MOST_BYTES = 32 * 2 ** 20
-/** About what an entry takes beside its vector. */
+/** Approximate bytes of an entry besides its vector. */
 const ENTRY_BYTES = 200
 
-/** Vectors of inputs that were asked for before, kept for each organisation: the time of an answer tells no one else's texts. */
+/**
+ * Caches vectors of inputs, separately for each organisation: the time of an answer must not reveal the texts of
+ * others.
+ */
 export class VectorCache {
   readonly #kept = new LRUCache<string, Float32Array>({
     maxSize: MOST_BYTES,
@@ -22,7 +25,7 @@ export class VectorCache {
   }
 }
 
-/** Tokens, and what the media among them are. */
+/** Key of the tokens and of the media among them. */
 function keyOf(organisation: string, chunks: readonly PromptChunk[]): string {
   const hash = createHash('sha256')
   for (const chunk of chunks) {

@@ -29,21 +29,21 @@ export interface AdmittedQuestion {
   readonly tail: Int32Array
   /** Tokens of each reply, at least one. */
   readonly replies: readonly Int32Array[]
-  /** Whether the replies count however the model would go on after them. */
+  /** Whether a reply's probability includes all continuations after it. */
   readonly goesOn: boolean
-  /** Present for a part of a text, each token of which is asked for. */
+  /** Present for a piece of a text, whose tokens are rated one by one. */
   readonly text?: TextPiece
 }
 
-/** A part of a text that one call computes. The parts of a text follow each other. */
+/** A piece of a text that one call computes. The pieces of a text follow each other. */
 interface TextPiece {
   readonly topLogProbs: number
-  /** What is known of the text so far. All parts add to it. */
+  /** The results for the text so far. All pieces add to it. */
   readonly scored: TokenLogProb[]
   readonly isLast: boolean
   /** Cells of the whole text. */
   readonly cells: number
-  /** The prefix of the part before, with which this one's begins; null for the first. */
+  /** The prefix of the previous piece, with which this one's begins; null for the first. */
   readonly before: ScoringPrefix | null
 }
 
@@ -105,15 +105,15 @@ export async function admitScoring(
 }
 
 interface TextTerms extends Pick<AdmittedQuestion, 'index'>, Pick<TextPiece, 'topLogProbs'> {
-  /** Most tokens of a part after its first one. */
+  /** Maximum tokens of a piece after its first one. */
   readonly nodes: number
   readonly organisation: string
   readonly adapter: Adapter | null
 }
 
-/** A text as questions: each asks for some of its tokens as a reply to all before them. */
+/** A text as questions: each asks for some of its tokens as a reply to all tokens before them. */
 function piecesOf(tokens: Int32Array, { index, topLogProbs, nodes, organisation, adapter }: TextTerms) {
-  // The keys of all prefixes share the memory of the whole one's: of a long text, there are hundreds.
+  // The keys of all prefixes share the memory of the longest one: a long text has hundreds.
   const whole = createPrefix([{ type: 'text', tokens }], organisation, adapter)
   const scored: TokenLogProb[] = []
   const pieces: AdmittedQuestion[] = []
@@ -121,7 +121,7 @@ function piecesOf(tokens: Int32Array, { index, topLogProbs, nodes, organisation,
     const chunks: PromptChunk[] = at === 0 ? [] : [{ type: 'text', tokens: tokens.subarray(0, at) }]
     const isLast = at + nodes >= tokens.length - 1
     const text = { topLogProbs, scored, isLast, cells: tokens.length, before: pieces.at(-1)?.prefix ?? null }
-    // Nothing follows a single token, so that any reply will do.
+    // Nothing follows a single token, so any reply will do.
     const reply = tokens.length === 1 ? tokens : tokens.subarray(at + 1, at + 1 + nodes)
     const prefix = { ...whole, name: `${whole.name} ${at}`, key: whole.key.slice(at)!, chunks, cells: at }
     pieces.push({ index, prefix, lead: [], tail: tokens.subarray(at, at + 1), replies: [reply], goesOn: true, text })
@@ -130,8 +130,9 @@ function piecesOf(tokens: Int32Array, { index, topLogProbs, nodes, organisation,
 }
 
 /**
- * Gives a question's prefix, and what follows it: questions with a suffix have one prefix, and those without another.
- * @param chunks of the prefix of all.
+ * Returns a function that gives a question's prefix and the rest: all questions with a suffix share one prefix, and all
+ * without share another.
+ * @param chunks of the common prefix.
  */
 function prefixSplitter(chunks: readonly PromptChunk[], organisation: string, adapter: Adapter | null) {
   let whole: ScoringPrefix | null = null

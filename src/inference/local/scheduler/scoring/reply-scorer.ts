@@ -60,7 +60,7 @@ export class ReplyScorer {
   #context: ScoringContext | null = null
   /** The request whose turn it is to have the context; null when its turn has ended. */
   #holder: ScoringRequest | null = null
-  /** Whether the prefix in the context is to be kept: not all requests for it were transient. */
+  /** Whether to keep the prefix in the context: at least one request for it was not transient. */
   #isKept = false
   readonly #threads: ThreadCount
   #endTokens: readonly number[] | null = null
@@ -156,8 +156,8 @@ export class ReplyScorer {
   }
 
   /**
-   * Makes the next call, for a request of a priority. A live one that has begun comes first: it will soon end, and all that is
-   * computed of it would be lost.
+   * Makes the next call, for a request of a priority. A live one that has begun comes first: it will soon end, and what
+   * has been computed for it would be lost.
    * @returns the priority of the request that got it.
    */
   step(priority: Priority, budgetMs: number): Priority {
@@ -322,7 +322,7 @@ export class ReplyScorer {
     )
   }
 
-  /** How likely the tokens of a part of a text are; of the first part, with its first token. */
+  /** Log-probabilities of the tokens of a piece of a text; the first piece includes the text's first token. */
   #tokensOf(
     context: ScoringContext,
     { tail, replies }: AdmittedQuestion,

@@ -105,7 +105,7 @@ export class ScoringContext {
     this.#fill(this.#prefixSequence, prefix.chunks, this.#prefixSequence.cells)
   }
 
-  /** Goes on to a longer prefix that begins with the complete one that it holds. */
+  /** Extends the complete prefix that it holds to a longer one. */
   extend(prefix: ScoringPrefix): void {
     this.#dropForks()
     this.#prefix = prefix
@@ -187,7 +187,7 @@ export class ScoringContext {
     return this.#context.read(wanted)
   }
 
-  /** How likely a token is after a row of the last call, and the likeliest. */
+  /** The log-probability of a token after a row of the last call, and the likeliest alternatives. */
   rank(row: number, token: number, most: number): TokenRanking {
     return rankTokens(this.#context.operations, this.#context.logits(row), token, most)
   }

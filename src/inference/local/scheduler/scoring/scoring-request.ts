@@ -35,7 +35,7 @@ export class OpenQuestion {
     return tokens
   }
 
-  /** Null before the last part of a text. */
+  /** Null before the last piece of a text. */
   get answer(): ReadAnswer | null {
     const { index: question, text } = this.question
     if (text === undefined) return { question, logProbs: this.#logProbs }

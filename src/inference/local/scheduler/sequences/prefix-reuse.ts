@@ -54,7 +54,7 @@ type Match = PrefixMatch<Source>
 const LEAST_CELLS_READ = 64
 /** Maximum time that a prompt waits for the disk, in ms. */
 const MOST_READ_MS = 30_000
-/** Steps for which a completion is kept that other work may continue. */
+/** Number of steps for which a completion is kept that other work may continue. */
 const BRIEF_STEPS = 64
 const NO_DISK = { diskBytes: 0, diskSequences: 0, diskHits: 0 }
 
@@ -70,7 +70,7 @@ export class PrefixReuse {
   readonly #isOn: boolean
   readonly #cache: PrefixCache
   readonly #retained: RetainedSequences
-  /** Completions that other work may soon continue. They are not copied, and go before all others. */
+  /** Completions that other work may soon continue. They are not copied, and are released before all others. */
   readonly #brief: RetainedSequences
   /** The last step for which each of them is kept; soonest first. */
   readonly #briefUntil = new Map<RetainedSequence, number>()
@@ -168,7 +168,7 @@ export class PrefixReuse {
     }
   }
 
-  /** The longest prefix of the prompt that has been computed. */
+  /** The longest computed prefix of the prompt. */
   find(prompt: Prompt): Match | null {
     return this.#findRunning(prompt, this.#running, this.#findEnded(prompt.organisation, prompt.key))
   }
@@ -223,7 +223,7 @@ export class PrefixReuse {
   }
 
   /**
-   * Keeps the cells of a group's root, which may then be closed; nothing of a transient group.
+   * Keeps the cells of a group's root, which may then be closed; keeps nothing for a transient group.
    * @param generated tokens in its cells after the prompt.
    */
   keep({ organisation, key, root, isTransient }: SequenceGroup, generated: readonly number[] = []): void {
@@ -304,7 +304,10 @@ export class PrefixReuse {
     while (copy !== null && this.#cache.copyNext(copy, sequence));
   }
 
-  /** Counts a hit or a miss; neither for transient work, which keeps nothing. @param cells that had been computed. */
+  /**
+   * Counts a hit or a miss; neither for transient work, whose cells are not kept.
+   * @param cells that had been computed.
+   */
   count(cells: number, { isTransient }: Pick<SequenceGroup, 'isTransient'>): void {
     this.#reusedTokens += cells
     if (isTransient) return

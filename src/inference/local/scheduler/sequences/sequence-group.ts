@@ -37,7 +37,7 @@ export class SequenceGroup {
   readonly id: number
   readonly organisation: string
   readonly priority: Priority
-  /** Whether nothing of it is kept once it has ended. */
+  /** Whether none of its cells are kept once it has ended. */
   readonly isTransient: boolean
   readonly work: AdmittedWork
   readonly sequences: readonly Sequence[]

@@ -39,7 +39,10 @@ export function createSampler(
   return { sampler, logProbs }
 }
 
-/** The tokens of the prompts of a group's branches, one after the other; null for those whose sampling does not need them. */
+/**
+ * The tokens of the prompts of a group's branches, in branch order; null for branches whose sampling does not need
+ * them.
+ */
 export function promptsOf({ prefix, branches }: Pick<AdmittedWork, 'prefix' | 'branches'>): (SeenTokens | null)[] {
   let shared: SeenTokens | null = null
   return branches.map(({ sampling, suffix, lastToken }) => {

@@ -218,7 +218,10 @@ export class Sequence extends KvHolder {
     return events
   }
 
-  /** Ends it. It may have no tokens. @param end the token by which the model ended it, where it is rated. */
+  /**
+   * Ends it. It may have no tokens.
+   * @param end the token with which the model ended it, with its log-probabilities, if requested.
+   */
   finish(reason: FinishEvent['reason'], end?: TokenLogProb): FinishEvent {
     this.#isFinished = true
     return {
