@@ -118,7 +118,7 @@ describe('for client generators', () => {
       for (const [key, field] of Object.entries(properties))
         expect(field, `${name}.${key}`).not.toHaveProperty('default')
     }
-    expect(schemas.WatchRequest!.properties!.fps!.description).toBe('Looks in a second, at most. Default: `1`.')
+    expect(schemas.WatchRequest!.properties!.fps!.description).toBe('Most looks per second. Default: `1`.')
     expect(schemas.WatchRequest!.required).toEqual(['model', 'source', 'questions'])
   })
 

@@ -99,7 +99,7 @@ const config = z
       .union([z.boolean(), z.literal('thorough')])
       .nullish()
       .describe(
-        'Whether each detection says how likely it is to be right, and each category whether all were found. thorough: surer, with one detection more of each list, and about twice as slow.',
+        'Whether to return how likely each detection is to be right, and each category to be complete. thorough: more accurate, about twice as slow; looks for one more object in each list.',
       ),
     min_confidence: share
       .nullish()
@@ -115,7 +115,7 @@ const config = z
       .max(MAX_PATIENCE)
       .nullish()
       .describe('Seconds for which an object that is not seen keeps its track. 2 by default.'),
-    state: z.string().max(MAX_STATE_LENGTH).nullish().describe('That of the reply to the frames before these.'),
+    state: z.string().max(MAX_STATE_LENGTH).nullish().describe('The `state` of the reply to the preceding frames.'),
   })
   .superRefine(({ tracks, confidence, tiles, smallest, looks, ...rest }, context) => {
     const refuse = (key: string, message: string) => context.addIssue({ code: 'custom', path: [key], message })
@@ -174,13 +174,13 @@ const detection = responses.object('Detection', {
   mention: z.string(),
   point: pixelPoint.optional(),
   point_box: pixelBox.optional(),
-  track: z.int().min(1).optional().describe('The same one for an object in all frames. Present with `tracks`.'),
+  track: z.int().min(1).optional().describe('Number of the object, the same in all frames. Present with `tracks`.'),
   timestamp: z.number().optional().describe('Of the frame, in seconds. Present with `tracks`.'),
   confidence: share.optional().describe('How likely it is to be right. Present if the request asks for it.'),
   evidence: responses
     .object('DetectionEvidence', {
-      begin: share.describe('The chance of beginning an object there, rather than ending the list.'),
-      near: share.describe('The mass of the digits near those that were written, in the mean of the coordinates.'),
+      begin: share.describe('Probability of starting an object here rather than ending the list.'),
+      near: share.describe('Probability mass of the digits near the written ones, averaged over the coordinates.'),
       mean: share.describe('The geometric mean of the probabilities of the digits.'),
       overlap: share.describe('The greatest IoU with another box of its list.'),
       size: share.describe('The square root of the area, as a share of the image.'),
@@ -197,7 +197,7 @@ const category = responses.object('DetectedCategory', {
   mention: z.string().nullable().describe('Null where every object was asked for.'),
   complete: share
     .nullable()
-    .describe('How likely it is that none is missing; null with `config.tiles`, and where the engine does not tell.'),
+    .describe('Probability that none is missing; null with `config.tiles`, or if the engine cannot say.'),
   evidence: responses
     .object('CategoryEvidence', { more: share.nullable().describe('The chance of going on at the end of the list.') })
     .optional(),
@@ -217,7 +217,7 @@ export const detectResponse = responses.object('Detections', {
   width: z.int().min(1).optional().describe('Of the upright video, in pixels. Present with `tracks` of a video.'),
   height: z.int().min(1).optional(),
   frames_left: z.int().min(1).optional().describe('Frames that the time limit left out, at the end.'),
-  state: z.string().optional().describe('What the request with the next frames hands in. Present with `tracks`.'),
+  state: z.string().optional().describe('Send it as `config.state` with the next frames. Present with `tracks`.'),
   tiles: grids.optional().describe('With `config.tiles`: columns and rows of the grids, the finest first.'),
   looks: z.int().min(0).optional().describe('With `config.tiles`: how many things were looked at again.'),
   tiles_left: z.int().min(0).optional().describe('At the time limit: tiles that were not searched.'),

@@ -79,7 +79,7 @@ export const WATCH_PATHS = operations({
   'GET /v1/watches/{watch_id}': {
     id: 'retrieveWatch',
     tag: 'watches',
-    summary: 'One watch, and how it goes',
+    summary: 'Get a watch and its status',
     limited: false,
     parameters: [WATCH_ID],
     replies: ok('The watch.', json('Watch')),
@@ -105,7 +105,7 @@ export const WATCH_PATHS = operations({
   'POST /v1/watches/{watch_id}/pause': {
     id: 'pauseWatch',
     tag: 'watches',
-    summary: 'Look no longer',
+    summary: 'Pause a watch',
     parameters: [WATCH_ID],
     replies: ok('The watch.', json('Watch')),
     errors: OF_ONE,
@@ -113,7 +113,7 @@ export const WATCH_PATHS = operations({
   'POST /v1/watches/{watch_id}/resume': {
     id: 'resumeWatch',
     tag: 'watches',
-    summary: 'Look again',
+    summary: 'Resume a watch',
     parameters: [WATCH_ID],
     replies: ok('The watch.', json('Watch')),
     errors: OF_ONE,

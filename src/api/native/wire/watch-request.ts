@@ -40,7 +40,7 @@ const rule = {
   for_seconds: usual(z.number().min(0).max(LONGEST_SECONDS), RULE.for_seconds),
   clear_seconds: usual(z.number().min(0).max(LONGEST_SECONDS), RULE.clear_seconds),
   cooldown_seconds: usual(z.number().min(0).max(DAY_SECONDS), RULE.cooldown_seconds).describe(
-    'How long after the end of an event no other starts.',
+    'Least time between the end of an event and the start of the next.',
   ),
 }
 const evidence = requests
@@ -57,7 +57,7 @@ const asked = {
 }
 
 const event = requests.strictObject('WatchEventRule', rule)
-const ruleOrNull = event.nullable().default(RULE).describe('Null: no events. Left out: a rule of defaults.')
+const ruleOrNull = event.nullable().default(RULE).describe('Null: no events. If absent: the default rule.')
 const eventOfChoice = requests.strictObject('WatchChoiceEventRule', {
   ...rule,
   values: z
@@ -67,7 +67,10 @@ const eventOfChoice = requests.strictObject('WatchChoiceEventRule', {
 })
 const eventOfNumber = requests.strictObject('WatchNumberEventRule', {
   ...rule,
-  at_least: z.int().min(1).describe('The probability counts that the number, or the level from 0, is at least this.'),
+  at_least: z
+    .int()
+    .min(1)
+    .describe('The rule compares the probability that the number, or the level counted from 0, is at least this.'),
 })
 const question = requests.union('WatchQuestion', 'type', [
   requests.strictObject('WatchPredicate', { ...predicate.shape, ...asked, event: ruleOrNull }),
@@ -114,7 +117,7 @@ const described = {
   username: optional(z.string().min(1).max(256)),
   password: optional(z.string().max(256)).describe('Stored encrypted, and never shown.'),
   certificate: optional(certificateRule).describe(
-    'Of rtsps and https: `verify`, which is the default, trusts a certificate that is valid for the host, `any` every one, and `sha256:` with a fingerprint in hexadecimal that one alone.',
+    'For rtsps and https. `verify` (default): trust a certificate that is valid for the host. `any`: trust every certificate. `sha256:` with a hexadecimal fingerprint: trust only that one.',
   ),
 }
 const source = requests.union(
@@ -158,8 +161,8 @@ const REGION =
   'The part of each frame that is looked at, as fractions of its sides. What moves outside causes no look. Null: all.'
 const record = requests.strictObject('WatchRecord', {
   frame: usual(z.boolean(), true).describe('Whether the first frame of an event becomes a file.'),
-  before_seconds: usual(clipSeconds, 0).describe('Of a camera: how long before an event starts its clip begins.'),
-  after_seconds: usual(clipSeconds, 0).describe('How long its clip goes on. Both 0: no clip.'),
+  before_seconds: usual(clipSeconds, 0).describe('For cameras: how long before the start of an event its clip begins.'),
+  after_seconds: usual(clipSeconds, 0).describe('How long the clip continues after the start. Both 0: no clip.'),
 })
 const metadata = metadataPairs().register(requestSchemas, { id: 'WatchMetadata' }).nullable()
 const keepDays = z.int().min(1).max(365)
@@ -188,13 +191,13 @@ export const watchRequest = requests.strictObject('WatchRequest', {
   model: z.string(),
   name: name.default(null),
   source,
-  fps: usual(fps, 1).describe('Looks in a second, at most.'),
+  fps: usual(fps, 1).describe('Most looks per second.'),
   decode: usual(decode, 'auto').describe(
-    'Of a camera: the frames that are decoded. `auto`: key frames, where they come as often as `fps` says.',
+    'For cameras: which frames to decode. `auto`: only key frames, if they arrive as often as `fps` asks.',
   ),
   motion: motion
     .default({ share: 0.01, at_least_every_seconds: 60 })
-    .describe('Frames in which nothing has moved are not looked at. Null: all are. Left out: its defaults.'),
+    .describe('Frames without motion get no look. Null: every frame does. If absent: the defaults.'),
   region: region.default(null).describe(REGION),
   questions,
   record: usual(record, { frame: true, before_seconds: 0, after_seconds: 0 }),

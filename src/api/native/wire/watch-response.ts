@@ -12,7 +12,7 @@ const counts = responses.object('WatchCounts', {
   frames: number,
   looks: number,
   failed: number,
-  suppressed: number.describe('Events that were not told, because a question had 60 in an hour.'),
+  suppressed: number.describe('Events that were not reported, because a question had 60 in an hour.'),
   dropped,
 })
 const givenQuestion = z.record(z.string(), z.unknown()).register(responseSchemas, { id: 'GivenWatchQuestion' })
@@ -54,7 +54,7 @@ export const watch = responses.object('Watch', {
     .nullable(),
   status: z.enum(['starting', 'running', 'paused', 'offline', 'waiting']),
   reason: z.string().nullable().describe('Why it does not run.'),
-  message: z.string().nullable().describe('Explains `reason` where the camera delivers nothing.'),
+  message: z.string().nullable().describe('Explains `reason`.'),
   last_seq: number.describe('The number of its last event; 0 before the first one.'),
   counts: counts.nullable().describe('Since the server started to run it; null while it does not.'),
   looked_fps: z.number().min(0),
@@ -67,12 +67,12 @@ export const cameraList = responses.object('CameraList', {
     responses.object('Camera', {
       name: z.string(),
       object: z.literal('camera'),
-      status: z.enum(['delivering', 'offline', 'unused']).describe('`unused`: no watch that runs has it.'),
+      status: z.enum(['delivering', 'offline', 'unused']).describe('`unused`: no running watch uses it.'),
       reason: z
         .enum(CAMERA_FAULTS)
         .nullable()
-        .describe('Why it delivers nothing; null where another server speaks to it.'),
-      message: z.string().nullable().describe('Explains `reason` where the camera delivers nothing.'),
+        .describe('Why it delivers nothing; null if another server is connected to it.'),
+      message: z.string().nullable().describe('Explains `reason`.'),
     }),
   ),
 })
@@ -96,18 +96,18 @@ const eventFrame = responses.object('WatchEventFrame', {
   file_error: z
     .enum(FILE_ERRORS)
     .nullable()
-    .describe('Why the frame of a start is not kept: the organisation, or the server, has no room for it.'),
+    .describe('Why the frame of a start was not stored: the organisation, or the server, has no room for it.'),
 })
 const eventClip = responses.object('WatchEventClip', {
   status: z
     .enum(['pending', 'available', 'unavailable'])
-    .describe('`pending`: `watch.event.clip` tells what comes of it.'),
+    .describe('`pending`: the event `watch.event.clip` will report the result.'),
   file_id: z.string().nullable().describe('A file of MP4.'),
   reason: z
     .enum([...CLIP_FAULTS, ...FILE_ERRORS])
     .nullable()
     .describe(
-      'Why there is none: `codec`: the camera sends JPEG; `no_key_frame`: it has sent none before the event, or too much since; `stopped`: the server or what speaks to the camera has; `busy`: too many at a time; `quota`, `storage`: no room.',
+      'Why there is no clip. `codec`: the camera sends JPEG. `no_key_frame`: no key frame arrived before the event, or too much data since. `stopped`: the server or its camera process stopped. `busy`: too many clips at a time. `quota`, `storage`: no space left.',
     ),
   from: moment.nullable().describe('When its first picture arrived.'),
   to: moment.nullable(),
@@ -121,9 +121,12 @@ const eventData = responses.object('WatchEventData', {
   happening: z.string().optional().describe(`The same for the start and the end of one event. ${ofEvents}`),
   question: z.string().optional(),
   reason: z.string().nullable().optional(),
-  message: z.string().optional().describe('Of the error for which looks fail.'),
-  looked_fps: z.number().optional().describe('Looks in a second that were made, where they lag.'),
-  probability: share.nullable().optional().describe('Of the look; null if it was unsure, or if there was none.'),
+  message: z.string().optional().describe('The error of looks that fail.'),
+  looked_fps: z.number().optional().describe('Actual looks per second, if looks lag behind.'),
+  probability: share
+    .nullable()
+    .optional()
+    .describe('Probability from the look; null if the model was unsure, or if there was no look.'),
   answer: answer.nullable().optional(),
   started_at: moment.optional(),
   ended_at: moment.nullable().optional(),
@@ -156,7 +159,7 @@ const answers = z.array(answer)
 export const watchLook = responses.object('WatchLook', {
   object: z.literal('look'),
   watch: z.string(),
-  still: z.boolean().describe('Whether nothing had moved, so that the answers are those of the look before.'),
+  still: z.boolean().describe('True if nothing had moved, so that the answers are those of the previous look.'),
   frame: responses.object('WatchLookFrame', frameAbout),
   answers,
 })

@@ -24,10 +24,10 @@ const page = responses.object('OcrPage', {
   images: z.array(image),
   dimensions: responses
     .object('OcrDimensions', { dpi: z.int(), height: z.int().min(1), width: z.int().min(1) })
-    .describe('Of the page as an image, in pixels: the unit of all places.'),
+    .describe('Size of the page as an image, in pixels, the unit of all places.'),
   header: z.string().nullable().optional().describe('With `extract_header`.'),
   footer: z.string().nullable().optional().describe('With `extract_footer`.'),
-  blocks: z.array(block).optional().describe('Those of which the model says where they are, in the order of reading.'),
+  blocks: z.array(block).optional().describe('The blocks whose places the model reports, in reading order.'),
   truncated: z.literal(true).optional().describe('Extension: the model had no room for the rest of the page.'),
 })
 

@@ -36,11 +36,11 @@ export const completionRequest = requests
   .object('CompletionRequest', {
     model: z.string(),
     prompt: prompt.describe(
-      'A text or tokens, or several, as they are: without a chat template. Control tokens are read as such.',
+      'One or more texts or lists of tokens, used unchanged, without a chat template. Control tokens are parsed.',
     ),
     max_tokens: max_tokens.describe('16 by default, as in OpenAI’s API.'),
     n: z.int().min(1).max(MOST_CHOICES).nullish(),
-    best_of: z.int().min(1).max(MOST_CHOICES).nullish().describe('Only the same as `n`.'),
+    best_of: z.int().min(1).max(MOST_CHOICES).nullish().describe('Must equal `n`.'),
     echo: z
       .boolean()
       .nullish()

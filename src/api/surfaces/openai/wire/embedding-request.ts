@@ -62,7 +62,7 @@ export const embeddingRequest = requests.strictObject('EmbeddingRequest', {
     .int()
     .min(1)
     .nullish()
-    .describe('To how many numbers vectors are cut, for models that were trained for that.'),
+    .describe('Dimensions to which vectors are truncated, for models that were trained for it.'),
   user: z.string().nullish().describe('Accepted and ignored.'),
 })
 
@@ -104,7 +104,7 @@ const rerankFields = requests.strictObject('RerankRequest', {
     .min(1)
     .nullish()
     .describe(
-      'Longer documents are cut to this many tokens. Documents with images and those for models on other servers are not: for them, send at least as many as the model takes.',
+      'Longer documents are truncated to this many tokens. Documents with images, and models on other servers, do not support this: send at least the model’s maximum.',
     ),
   max_chunks_per_doc: unsupported,
   rank_fields: unsupported,

@@ -64,7 +64,9 @@ export const pages = z
 export const pageText = z
   .boolean()
   .nullish()
-  .describe('Extension: whether the text that the document itself has of a page follows its image. False by default.')
+  .describe(
+    'Extension: whether each page’s image is followed by the text that the document itself has for the page. False by default.',
+  )
 const imageUrlWithDetail = url.extend({ detail }).register(requestSchemas, { id: 'ImageUrl' })
 const imageFile = fileId.extend({ detail }).register(requestSchemas, { id: 'ImageFileReference' })
 
@@ -143,7 +145,7 @@ const audioPart = requests
 const file = z
   .object({
     file_id: z.string().min(1, 'expected a file id').nullish(),
-    file_data: mediaUrl.nullish().describe('Base64, a base64 data URL, of a text too, or, as an extension, a URL.'),
+    file_data: mediaUrl.nullish().describe('Base64 or a base64 data URL, also of a text; as an extension, a URL.'),
     filename: z.string().nullish(),
     detail,
     pages,

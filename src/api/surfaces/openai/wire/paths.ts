@@ -59,7 +59,7 @@ export const CHAT_PATHS = operations({
   'POST /v1/completions': {
     id: 'createCompletion',
     tag: 'chat',
-    summary: 'Go on with a text, without a chat template',
+    summary: 'Continue a text, without a chat template',
     parameters: [PRIORITY],
     body: json('CompletionRequest'),
     replies: ok('The completions; with `stream`, their pieces as they are generated, followed by `data: [DONE]`.', {

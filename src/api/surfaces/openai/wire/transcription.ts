@@ -20,11 +20,8 @@ export const TRANSCRIPTION_LISTS = Object.keys(lists)
 /** The fields of `POST /v1/audio/transcriptions` and `/v1/audio/translations` beside the file. Unknown ones are dropped. */
 export const transcriptionFields = z.object({
   model: z.string(),
-  language: language.optional().describe('The language that is spoken, where the family’s prompt has a place for it.'),
-  prompt: z
-    .string()
-    .optional()
-    .describe('What was said before, or names that occur, where the family’s prompt has a place for it.'),
+  language: language.optional().describe('The spoken language, if the model’s prompt supports one.'),
+  prompt: z.string().optional().describe('Preceding speech, or names that occur, if the model’s prompt supports it.'),
   response_format: z
     .enum(['json', 'text', 'verbose_json'], UNTIMED)
     .optional()
