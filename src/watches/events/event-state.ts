@@ -2,7 +2,7 @@
 export interface Moment {
   /** Milliseconds by a clock that never jumps. Durations are measured with it. */
   readonly at: number
-  /** Unix milliseconds, as clients are told. */
+  /** Unix milliseconds, as clients see it. */
   readonly time: number
 }
 
@@ -29,7 +29,7 @@ export interface Idle {
   readonly on: false
   /** Since when the value has been high enough, and at how many ticks. */
   readonly rising: { readonly since: Moment; readonly ticks: number; readonly peak: number } | null
-  /** No event starts before; by the clock that never jumps. */
+  /** No event starts before this time, by the clock that never jumps. */
   readonly blockedUntil: number
 }
 
@@ -59,7 +59,7 @@ export interface Step {
   readonly change: Change | null
 }
 
-/** After a longer gap, an event is another one. */
+/** After a longer gap, an event does not go on: another one starts. */
 const LONGEST_GAP_MS = 3_600_000
 
 export const IDLE: Idle = { on: false, rising: null, blockedUntil: Number.NEGATIVE_INFINITY }
