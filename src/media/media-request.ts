@@ -39,7 +39,7 @@ export interface MediaRequest extends Disposable {
   document(input: MediaInput, textOf?: readonly number[]): Promise<DecodedDocument>
   /** A page of a document, as an image. @param page counted from 1. */
   page(input: MediaInput, page: number, target: ImageTarget | Size, region?: GridRegion): Promise<DecodedImage>
-  /** The whole image and parts of it, of pixels that are decoded once. Nothing keeps them: they are much, and used once. */
+  /** The whole image and parts of it, decoded once. They are not cached: they are large, and used only once. */
   cuts(input: MediaInput, target: ImageTarget, cuts: Cuts): Promise<DecodedImage>
   video(input: MediaInput, options: VideoOptions): Promise<DecodedVideo>
   /** @throws ApiError 400 `audio_token_limit_exceeded` when the audio is longer than the limits allow. */
