@@ -34,7 +34,7 @@ const SMALLEST_SHARE = 1 / 13
 /** Without `smallest`, a tile has at most this many times the pixels that the model gets of it. */
 const MOST_SHRUNK = 2
 /**
- * Factor between the columns and rows of two grids: objects larger than the overlap take a thirteenth of the next tile.
+ * Factor between the columns and rows of two grids: objects larger than the overlap fill a thirteenth of the next tile.
  */
 const STEP = 2.5
 /** How much coarser each grid that is tried is than the last, until one fits. */

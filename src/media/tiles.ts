@@ -88,7 +88,9 @@ function nearestGrid({ width, height }: Size, grids: readonly Grid[], { side }: 
   return best
 }
 
-/** If an image is never passed as one tile, one that is not cut keeps its size. */
+/**
+ * If the library makes several tiles at least, an image that is not cut keeps its size, or is shrunk to that of a tile.
+ */
 function nearestSize(original: Size, limits: TiledLimits, tiles: Tiling<'nearest'>): Size {
   const { most, least = 1, side } = tiles
   const grids = gridsWithin(limits, most).filter(([columns, rows]) => columns * rows >= least)
