@@ -1,7 +1,7 @@
 import { readdir, stat } from 'node:fs/promises'
 import { join } from 'node:path'
 
-/** What is in the model store: each folder in it that holds a `card.json` is a model. */
+/** The contents of the model store: each folder that holds a `card.json` is a model. */
 export interface StoredCards {
   /** By the paths of the cards, in the order of their folders. The value changes when the card is replaced. */
   readonly cards: ReadonlyMap<string, string>
