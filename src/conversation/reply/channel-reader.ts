@@ -68,7 +68,7 @@ export class ChannelReader implements TextStage {
     const start = this.#header.trimStart()
     const mayBeHeader = HEADERS.some((mark) => start.startsWith(mark) || mark.startsWith(start))
     const at = start.indexOf(MESSAGE)
-    // Characters before the last one that is needed: they come alone where each character does.
+    // Only the characters before the last one that is needed, so that chunking does not matter.
     const length = at === -1 ? start.length : at + MESSAGE.length - 1
     if (mayBeHeader && length <= LONGEST_HEADER) {
       if (at === -1) return ''
