@@ -22,7 +22,7 @@ export class NotInStore extends Error {
   }
 }
 
-/** The bytes of a line's request; null where the input has been deleted. They are read when they are first asked for. */
+/** The bytes of a line's request; null if the input has been deleted. They are read when they are first asked for. */
 export type RequestBytes = () => Promise<Buffer | null>
 
 /** Reads adjacent lines of the input together: a read for each would take longer than running a short line. */

@@ -111,7 +111,7 @@ function notEmpty(bytes: Uint8Array, param: string): Uint8Array {
   return bytes
 }
 
-/** Bytes of a text, in UTF-8, in which `%41` stands for a byte. A sign without two hexadecimal digits stands for itself. */
+/** Decodes percent-encoding to bytes. A `%` without two hexadecimal digits is kept. */
 export function decodePercent(text: string): Buffer {
   const bytes = Buffer.from(text)
   let length = 0

@@ -133,7 +133,7 @@ const RIFF_NAMES: Readonly<Record<string, string>> = {
 
 /**
  * The MP4 container is used for many other types.
- * @param brands the main one, a version, and those that the file is compatible with.
+ * @param brands the major brand, a version, and the compatible brands.
  */
 function brandName(brands: string): string {
   const brand = brands.slice(0, 4)

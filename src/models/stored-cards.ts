@@ -32,7 +32,7 @@ export async function findStoredCards(directory: string): Promise<StoredCards> {
 
 const CARD_FILE = 'card.json'
 
-/** Null where there is no such file. */
+/** Null if there is no such file. */
 async function versionOf(file: string): Promise<string | null> {
   const entry = await stat(file).catch(() => null)
   return entry?.isFile() ? `${entry.mtimeMs} ${entry.size} ${entry.ino}` : null

@@ -45,7 +45,7 @@ export class CameraFeed {
     this.#want()
   }
 
-  /** Why no frames come; null while they do, and before that is known. */
+  /** Why no frames arrive; null while they do, and before the reason is known. */
   get fault(): CameraFault | null {
     return this.#state.fault
   }
@@ -73,7 +73,7 @@ export class CameraFeed {
     return bytes && { bytes, contentType: 'image/jpeg' }
   }
 
-  /** Records a clip; null where the camera is not connected. */
+  /** Records a clip; null if the camera is not connected. */
   record(span: ClipSpan): Recording | null {
     return this.#camera?.record(span) ?? null
   }

@@ -10,7 +10,7 @@ import { clipOf, type WatchSettings } from './watch-settings.ts'
 
 interface ClipRecorderOptions {
   readonly desk: Pick<WatchDesk, 'draft' | 'pendingClips'>
-  /** Why this many bytes cannot be stored; null where they can. */
+  /** Why this many bytes cannot be stored; null if they can. */
   readonly faultOfStoring: (bytes: number) => Promise<FileError | null>
   /** Stores the clip of started events, or why there is none. `starts` are the numbers of the events. */
   readonly tell: (starts: readonly number[], clip: ToldClip | ClipError) => Promise<void>

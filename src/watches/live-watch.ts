@@ -132,7 +132,7 @@ export class LiveWatch {
     return this.#camera !== null
   }
 
-  /** The newest pushed frame that was looked at, or a camera's newest frame. Null where there is none. */
+  /** The newest pushed frame that was looked at, or a camera's newest frame. Null if there is none. */
   async newest(): Promise<Picture | null> {
     return this.#camera === null ? this.#newest : this.#camera.newest()
   }
@@ -331,7 +331,7 @@ export class LiveWatch {
     return number === seen.number + 1 && this.#camera.hasDeliveredSince(seen.at)
   }
 
-  /** Why this many bytes cannot be stored; null where they can. */
+  /** Why this many bytes cannot be stored; null if they can. */
   async #faultOfStoring(bytes: number): Promise<FileError | null> {
     try {
       await this.#options.files.checkStorage(await this.#owner.of(this.#watch), bytes)

@@ -33,7 +33,7 @@ export interface LookRequest {
   readonly signal: AbortSignal
 }
 
-/** What the pixels of a frame are read from. */
+/** The source of a frame's pixels. */
 type FrameMedia = InlineMedia | LiveFrame
 
 /** A frame as an image file. */
@@ -48,7 +48,7 @@ export interface PushedFrame extends Picture {
   readonly cameraTime: Date | null
 }
 
-/** A frame, wherever it comes from. */
+/** A frame of a client or of a camera. */
 export interface WatchFrame {
   /** For one reader, while the frame is looked at. */
   readonly media: () => FrameMedia

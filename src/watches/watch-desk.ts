@@ -43,13 +43,13 @@ export interface HeldProgress extends Progress {
   readonly fedMs: number | null
 }
 
-/** What a look has found. */
+/** The findings of a look. */
 export interface Told {
   readonly events: readonly EventDraft[]
   readonly memory: string
   /** As in `Progress`. */
   readonly seenAt: number | null
-  /** The frame of the look; null where there was none. */
+  /** The frame of the look; null if there was none. */
   readonly frame: FrameAbout | null
   /** The picture to store with events that start, or why it cannot be stored; null if none is wanted. */
   readonly picture: { readonly bytes: Uint8Array; readonly contentType: NewFile['contentType'] } | FileError | null

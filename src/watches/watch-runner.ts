@@ -296,7 +296,7 @@ export class WatchRunner {
     return !paused && heldBy !== null && heldBy !== this.#owner && !this.#held.has(id)
   }
 
-  /** The newest frame; null where there is none. */
+  /** The newest frame; null if there is none. */
   async newest(id: string): Promise<Picture | null> {
     return (await this.#held.get(id)?.newest()) ?? null
   }

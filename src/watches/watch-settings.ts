@@ -27,7 +27,7 @@ export interface WatchSettings {
   readonly decode?: Decode
   /** Null to look at every frame. */
   readonly motion: { readonly share: number; readonly at_least_every_seconds: number } | null
-  /** The part of each frame that is looked at; all of it where there is none. */
+  /** The part of each frame that is looked at; all of it by default. */
   readonly region?: Edges | null
   readonly questions: readonly WatchQuestion[]
   readonly record: RecordSettings

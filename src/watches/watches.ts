@@ -47,7 +47,7 @@ export interface StoredEvent {
 
 /** The frame or the clip of an event. */
 interface KeptFile extends StoredFile {
-  /** Null where the bytes are missing. */
+  /** Null if the bytes are missing. */
   read(range: ByteRange | null): ReturnType<Files['read']>
 }
 

@@ -85,7 +85,7 @@ export interface Drawing {
 /**
  * Where the drawing of each picture goes.
  * @param areSeveral whether they need a folder.
- * @throws ConfigError where there is none.
+ * @throws ConfigError if there is none.
  */
 export function planDrawings(
   target: Exclude<Target, { kind: 'data' }>,

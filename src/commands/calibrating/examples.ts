@@ -8,7 +8,7 @@ import type { CalibratedType } from './judged.ts'
 
 /** A question about a file, with its right answer. */
 export interface Example {
-/** Its position for errors, as `examples.jsonl:12`. */
+  /** Its position for errors, as `examples.jsonl:12`. */
   readonly place: string
   /** Path of the picture, video or sound. */
   readonly file: string

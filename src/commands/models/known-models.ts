@@ -84,7 +84,7 @@ export async function findKnownCard(
   config: Config,
   note: (message: string) => void = warn,
 ): Promise<ReadCard> {
-  // A path comes before the known models: their cards need not be right to look at another one.
+  // A path takes precedence over the known models, so that broken cards among these do not matter.
   if ((await stat(model).catch(() => null)) !== null) {
     const [file] = await findCards([model])
     return readCard(file!, note)

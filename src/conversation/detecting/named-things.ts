@@ -10,7 +10,7 @@ interface FoundThings {
 
 /** Boxes of the same name with at least this IoU are one object. */
 const SAME_NAME_IOU = 0.5
-/** Boxes with at least this IoU are one object, whatever their names. */
+/** Boxes with at least this IoU are one object, under any names. */
 const SAME_THING_IOU = 0.7
 
 /**

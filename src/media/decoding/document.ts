@@ -98,7 +98,7 @@ export async function loadPdfium(): Promise<Pdfium> {
   return make
 }
 
-/** The heap tries to grow by a fifth more than it needs, and by less where that fails. */
+/** Limits the heap, which tries to grow by a fifth more than it needs, and by less if that fails. */
 function bound(memory: Memory, limit: Instance['limit']): void {
   const grow = memory.grow.bind(memory)
   memory.grow = (pages) => {

@@ -197,7 +197,7 @@ async function ofRaw(
   return { input, meta: await input.metadata() }
 }
 
-/** As JPEG has it: https://www.itu.int/rec/T-REC-T.871 */
+/** JPEG's conversion: https://www.itu.int/rec/T-REC-T.871 */
 function yccToRgb(samples: Uint8ClampedArray): void {
   for (let at = 0; at < samples.length; at += 3) {
     const y = samples[at]!

@@ -124,12 +124,12 @@ export class CameraConnection {
     if (this.#followers.size === 0) this.#options.onUnused()
   }
 
-  /** The newest frame as a JPEG; null where there is none. */
+  /** The newest frame as a JPEG; null if there is none. */
   async newest(): Promise<Uint8Array | null> {
     return this.#isDelivering && this.#open !== null ? this.#open.child.newest(this.#open.camera) : null
   }
 
-  /** Records a clip; null where the camera is not connected. */
+  /** Records a clip; null if the camera is not connected. */
   record(span: ClipSpan): Recording | null {
     return this.#open === null ? null : this.#open.child.record(this.#open.camera, span)
   }

@@ -82,7 +82,7 @@ export class CameraPool {
 
   /**
    * Follows a camera. Followers of one organisation share the connection to it.
-   * @param hosts where it may be; null for anywhere.
+   * @param hosts that it may be at; null for any.
    */
   follow(organisation: string, source: CameraSource, hosts: CameraHosts | null, follower: Follower): FollowedCamera {
     const key = keyOf(organisation, source)

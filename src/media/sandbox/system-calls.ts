@@ -1,7 +1,7 @@
 /** Processors with a filter, by Node's names. */
 export type Processor = 'x64' | 'arm64'
 
-/** Numbers of a system call; null where a processor does not have it. */
+/** Numbers of a system call; null if a processor does not have it. */
 export type CallNumbers = Readonly<Record<Processor, number | null>>
 
 const of = (x64: number | null, arm64: number | null): CallNumbers => ({ x64, arm64 })

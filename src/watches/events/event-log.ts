@@ -15,7 +15,7 @@ interface Told {
   readonly settings: Pick<WatchSettings, 'name' | 'keep_days'>
 }
 
-/** The frame that events show, and the file that keeps it; null where there is none. */
+/** The frame that events show, and the file that keeps it; null if there is none. */
 interface Shown {
   readonly frame: FrameAbout | null
   readonly fileId: string | null

@@ -237,7 +237,7 @@ export class EventTracker {
     for (const { type } of events) this.#options.meter?.eventTold(type)
   }
 
-  /** @param tell returns the number of the last event; null where the lease is lost. */
+  /** @param tell returns the number of the last event; null if the lease is lost. */
   async #store(watch: HeldWatch, tell: () => Promise<number | null>): Promise<void> {
     try {
       const seq = await tell()

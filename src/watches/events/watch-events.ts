@@ -23,7 +23,7 @@ export interface EventDraft {
   readonly data: object
   /** Whether it describes the frame. */
   readonly hasFrame: boolean
-  /** Clip of an event that has started: null where there is none. */
+  /** Clip of an event that has started: null if there is none. */
   readonly clip?: ClipReport | null
 }
 

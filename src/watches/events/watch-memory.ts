@@ -4,7 +4,7 @@ import { type EventState, IDLE, type Moment } from './event-state.ts'
 
 /** Conditions of the watch itself that were reported and still hold. */
 interface Condition {
-  /** Since when no frames come, in Unix milliseconds; null while they do. */
+  /** Since when no frames arrive, in Unix milliseconds; null while they do. */
   readonly offlineSince: number | null
   /** Looks fail. */
   readonly isFailed: boolean
@@ -12,7 +12,7 @@ interface Condition {
   readonly isLagging: boolean
 }
 
-/** What a watch knows between two looks. */
+/** The state of a watch between two looks. */
 export interface WatchMemory extends Condition {
   /** In the order of the questions. */
   readonly tracked: readonly Tracked[]

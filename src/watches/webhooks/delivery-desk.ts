@@ -67,7 +67,7 @@ export class DeliveryDesk {
     return row ?? null
   }
 
-  /** Milliseconds until an event is due that no server sends; null where there is none. */
+  /** Milliseconds until an event is due that no server sends; null if there is none. */
   async untilNext(busy: readonly string[]): Promise<number | null> {
     const [row] = await this.#database.execute<{ ms: number | null }>(sql`
       select extract(epoch from min(due.next_at) - now())::float8 * 1000 as ms ${this.#waiting(busy)}`)

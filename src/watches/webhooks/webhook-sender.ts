@@ -40,7 +40,7 @@ const MOST_ANSWER_MS = 1_000
 const GONE = 410
 
 interface Answer {
-  /** Why the attempt failed; null where it did not. */
+  /** Why the attempt failed; null if it did not. */
   readonly error: string | null
   /** Whether the receiver wants no more events. */
   readonly isGone?: boolean
@@ -50,7 +50,7 @@ interface Answer {
 export class WebhookSender {
   readonly #options: WebhookSenderOptions
   readonly #stopping = new AbortController()
-  /** What is being sent, by watch. */
+  /** Running deliveries, by watch. */
   readonly #busy = new Map<string, { readonly organisation: string; readonly ended: Promise<void> }>()
   #woken = Promise.withResolvers<void>()
   #ended: Promise<unknown> = Promise.resolve()
@@ -158,7 +158,7 @@ export class WebhookSender {
   async #send({ id, body, url: address, secret }: Delivery): Promise<Answer> {
     const { agent, timeoutMs } = this.#options
     const url = new URL(address)
-    // What is allowed may have changed.
+    // The allowed hosts may have changed.
     if (agent.refusalOf(url) !== null) return { error: NOT_ALLOWED }
     if (secret === null) return { error: UNREADABLE }
     const deadline = AbortSignal.timeout(timeoutMs)

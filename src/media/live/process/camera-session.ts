@@ -90,7 +90,7 @@ export class CameraError extends Error {
 
 export const CLOSED = 'The camera has closed the connection'
 
-/** Null for what is no time. */
+/** Null for an invalid time. */
 export function dateOf(time: string | number): Date | null {
   const date = new Date(time)
   return Number.isNaN(date.getTime()) ? null : date

@@ -81,7 +81,7 @@ export class Camera {
 
   #connect(socket: Socket): void {
     const { source, received } = this.#options
-    // The wire may be ready before this returns, and whatever is sent then needs `#wire`.
+    // The wire may be ready before this returns, and sending then needs `#wire`.
     this.#wire = socket
     const wire = openWire(socket, source, {
       onReady: (isTrusted) => (isTrusted ? this.#guarded(() => this.#open()) : this.#end(UNTRUSTED)),

@@ -5,7 +5,7 @@ export const START_CODE = Buffer.from([0, 0, 0, 1])
 const MAX_SETS = 64
 const MAX_SET = 4096
 
-/** What a NAL unit is, of a codec. */
+/** Properties of a NAL unit, for any codec. */
 export interface NalKind {
   /** It holds a part of the picture. */
   readonly isSlice: boolean
