@@ -74,8 +74,7 @@ export class LiveWatch {
   /** The last frame that was seen, whether or not something had moved in it. */
   #seen: { readonly number: number; readonly at: number } | null = null
   /**
-   * When the last look began, and when a frame was last dropped because of a running look, by the clock of
-   * `performance`.
+   * When a frame was last accepted, and when one was last dropped because of the work on it (clock of `performance`).
    */
   #takenAt = Number.POSITIVE_INFINITY
   #missedAt = Number.NEGATIVE_INFINITY

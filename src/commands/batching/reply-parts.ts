@@ -177,7 +177,10 @@ function answerParts({ answer, finish_reason: reason }: JsonObject): Parts {
   return typeof answer === 'string' ? [...textPart('reply', answer), ...valuePart('finish_reason', reason)] : null
 }
 
-/** The places in a text, and the text without them, in which line breaks replace only what was between places. */
+/**
+ * The places in a text, and the text without them; if there are places, with collapsed white space, which separates
+ * them.
+ */
 export function placesIn(text: string): { readonly prose: string; readonly places: readonly Place[] } {
   const { prose, leaves } = readReply(text)
   const places = leaves.map((leaf): Place => {

@@ -26,7 +26,7 @@ export interface ChosenTemplate {
 /**
  * The chat template that a card names, or that is in the weights; a built-in one if neither has any.
  * @param given `engine.chatTemplate` of the card.
- * @throws CardError when the template that the card names does not exist.
+ * @throws CardError when the template that the card names cannot be read.
  */
 export async function chooseTemplate(
   given: string | undefined,

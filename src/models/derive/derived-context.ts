@@ -70,7 +70,7 @@ export async function deriveContext(
   return { ...context, maxSequences, sequencesOrigin: "states of the model's layers, by memory" }
 }
 
-/** The lowest of the given limits, the training's limit and the context that the card asks for. */
+/** The lowest of the given limits, the training's limit, and the card's `maxContextTokens` or a default. */
 function leastContext(card: WrittenCard, language: GgufMetadata, others: readonly (readonly [number, string])[]) {
   const asked = Math.max(...(card.serves ?? []).map(({ maxContextTokens = 0 }) => maxContextTokens), 0)
   const architecture = language.get('general.architecture')
