@@ -177,10 +177,7 @@ function answerParts({ answer, finish_reason: reason }: JsonObject): Parts {
   return typeof answer === 'string' ? [...textPart('reply', answer), ...valuePart('finish_reason', reason)] : null
 }
 
-/**
- * The places in a text, and the text without them; if there are places, with collapsed white space, which separates
- * them.
- */
+/** Splits a text into its places and its prose. If there are places, white space in the prose is collapsed. */
 export function placesIn(text: string): { readonly prose: string; readonly places: readonly Place[] } {
   const { prose, leaves } = readReply(text)
   const places = leaves.map((leaf): Place => {
