@@ -25,7 +25,7 @@ export interface NewApiKey {
   readonly expiresAt?: Date | null
 }
 
-/** A request of the operator that cannot be carried out. The message is one line for them. */
+/** A request of the operator that cannot be carried out. The message is one line for the operator. */
 class AccountError extends Error {
   override readonly name = 'AccountError'
 }
@@ -100,7 +100,10 @@ export class Accounts {
     if (!known) throw new AccountError(`Organisation '${id}' does not exist`)
   }
 
-  /** Those of a revoked organisation count as revoked with it. @throws AccountError when the organisation does not exist. */
+  /**
+   * Keys of a revoked organisation are listed as revoked.
+   * @throws AccountError when the organisation does not exist.
+   */
   async listKeys(organisation: string | null = null): Promise<ApiKey[]> {
     if (organisation !== null) await this.checkOrganisation(organisation)
     const rows = await this.#database.use((queries) =>
@@ -138,8 +141,8 @@ export class Accounts {
 
   /**
    * Creates a key, and its organisation, if the database has no key.
-   * @param keep puts the key where its owner finds it. If that fails, there is no key.
-   * @returns the key; null when there was one.
+   * @param keep stores the key where its owner finds it. If that fails, no key is created.
+   * @returns the key; null if there already was one.
    */
   async createFirstKey(keep: (key: string) => Promise<void>): Promise<string | null> {
     await this.ensureFirstOrganisation()

@@ -24,7 +24,7 @@ interface Budget {
   credit: number
   /** When the credit was last updated. */
   since: number
-  /** Lookups that are running. */
+  /** Number of running lookups. */
   running: number
   /** Attempts that wait for a running lookup to end. */
   readonly waiting: PromiseWithResolvers<void>[]

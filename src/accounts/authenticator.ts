@@ -20,7 +20,7 @@ export interface ApiKeys {
    * @throws ApiError 503 when the database is unavailable, 429 when the address has tried too many unknown keys.
    */
   authenticate(key: string, address: string): Principal | null | Promise<Principal | null>
-  /** Who asks without a key, where that is allowed. */
+  /** The principal of requests without a key, where these are allowed. */
   keyless(): Principal | Promise<Principal>
 }
 
@@ -137,7 +137,9 @@ export class Authenticator implements ApiKeys, KeyOwners {
     return known.principal
   }
 
-  /** A principal of the first organisation with its limits, those known last while the database is unavailable. */
+  /**
+   * A principal of the first organisation with its limits; while the database is unavailable, with the last known ones.
+   */
   #limited(principal: Principal): Principal | Promise<Principal> {
     const known = this.#refresh(this.#limits, Number.POSITIVE_INFINITY, () => this.#lookUpLimits())
     return known instanceof Promise
@@ -146,8 +148,9 @@ export class Authenticator implements ApiKeys, KeyOwners {
   }
 
   /**
-   * What is known, or what the database says by now. It is waited for only where what is known is old, and not for long.
-   * @param outageMs age up to which what is known stays valid while the database is unavailable.
+   * The cached value, or a new one from the database. It waits for the database only if the cached value is old, and
+   * not long.
+   * @param outageMs age up to which the cached value stays valid while the database is unavailable.
    */
   #refresh<Value extends Read, Latest extends Value | null>(
     known: Value,
@@ -176,7 +179,7 @@ export class Authenticator implements ApiKeys, KeyOwners {
     return this.#pendingLimits
   }
 
-  /** Takes note of a read that fails. */
+  /** Records the time of a read that fails. */
   #noted<Result>(reading: Promise<Result>): Promise<Result> {
     return reading.catch((error: unknown) => {
       this.#failedAt = performance.now()

@@ -46,7 +46,7 @@ export class Budgets {
     let spent = usable
     if (!spent || performance.now() - spent.since > FRESH_MS) {
       const latest = this.#refresh(organisation, month)
-      // With an earlier figure there is no need to wait.
+      // With an earlier figure, there is no need to wait.
       if (usable) latest.catch(() => {})
       else spent = await latest
     }
@@ -72,7 +72,7 @@ export class Budgets {
         .from(spending)
         .where(and(eq(spending.organisationId, organisation), eq(spending.month, month))),
     )
-    // The database may lack what was recorded here, and this server what others recorded: the larger figure is newer.
+    // The database may lack records of this server, and this server those of others: the larger figure is newer.
     const before = this.#spent.get(organisation)
     const credits = Math.max(row?.credits ?? 0, before?.month === month ? before.credits : 0)
     const spent = { month, credits, since: performance.now() }

@@ -11,7 +11,7 @@ export async function openRateLimits(
   clock?: Clock,
 ): Promise<RateLimits> {
   if (redisUrl === null) return new LocalRateLimits(changes, clock)
-  // Loaded only where it is used.
+  // Loaded only if it is used.
   const { RedisRateLimits } = await import('./redis-rate-limits.ts')
   return RedisRateLimits.open(redisUrl, changes)
 }

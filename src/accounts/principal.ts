@@ -14,14 +14,19 @@ export interface Principal {
 export const CONFIGURED_KEY = 'LOOKOUT_API_KEY'
 /** Id of the key in the Studio's link. It is in no list either. */
 export const STUDIO_KEY = 'studio'
-/** Stands for the key that clients of this machine need not send. */
+/** Id for clients of this machine, which need not send a key. */
 const NO_KEY = 'keyless'
-/** The organisation of the configured key, of the Studio's, of those without a key, and of the key that the first start creates. */
+/**
+ * The organisation of the configured key, the Studio's key, requests without a key, and the key that the first start
+ * creates.
+ */
 export const FIRST_ORGANISATION = 'default'
 
 export const ALL_SCOPES: ReadonlySet<Scope> = new Set(SCOPES)
 
-/** Who asks without a key, where that is allowed, before the limits of the organisation are known. */
+/**
+ * The principal of requests without a key, where these are allowed, before the limits of the organisation are known.
+ */
 export const KEYLESS: Principal = {
   organisation: FIRST_ORGANISATION,
   key: NO_KEY,

@@ -8,8 +8,9 @@ export interface Allowance {
   readonly limit: number
   readonly remaining: number
   /**
-   * Milliseconds until a refused request would be allowed, at most a minute; 0 when this one was. Each place in the window
-   * is promised once: requests that are refused together would come back together, and all but one be refused again.
+   * Milliseconds until a refused request would be allowed, at most a minute; 0 if this one was. Each place in the
+   * window is promised once: otherwise, requests that are refused together would come back together, and all but one be
+   * refused again.
    */
   readonly retryAfterMs: number
   /** Milliseconds until the whole limit is free again, at most. */
@@ -20,11 +21,11 @@ export interface Allowance {
 export type Clock = () => number
 
 /**
- * Counts requests over a window that slides with the clock: in no 60 seconds are there more than the limit. A refused
- * request is not counted.
+ * Counts requests over a sliding window: no 60 seconds have more requests than the limit. A refused request is not
+ * counted.
  */
 export interface RateLimits {
-  /** @throws ApiError 503 when the count is kept elsewhere and that is away. */
+  /** @throws ApiError 503 when the service that keeps the count is unavailable. */
   take(principal: Principal, bucket: Bucket): Allowance | Promise<Allowance>
   close(): Promise<void>
 }
@@ -37,7 +38,10 @@ export function limitOf(principal: Principal, bucket: Bucket, changes: LimitChan
 /** Times in ascending order. */
 class Times {
   #times: number[] = []
-  /** Those before it are over. They are taken out now and then: each time would move all that is left. */
+  /**
+   * Index of the first time still in the window. Earlier ones are removed only now and then, as that moves all the
+   * others.
+   */
   #first = 0
 
   get count(): number {
@@ -62,7 +66,7 @@ class Times {
 
 interface Window {
   readonly requests: Times
-  /** When refused requests are to come back: later than now. */
+  /** When refused requests were told to come back. All are later than now. */
   readonly promises: Times
 }
 
@@ -107,7 +111,7 @@ export class LocalRateLimits implements RateLimits {
 function promise({ requests, promises }: Window, limit: number, now: number): number {
   promises.dropUntil(now)
   const before = requests.at(requests.count + promises.count - limit) ?? now
-  // Clients give up on longer times, and what is not promised takes no memory.
+  // Clients give up on longer waits, and a place that is not promised takes no memory.
   if (before >= now) return WINDOW_MS
   promises.push(before + WINDOW_MS)
   return before + WINDOW_MS - now

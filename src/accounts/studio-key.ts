@@ -11,7 +11,7 @@ export async function openStudioKey(dataDirectory: string): Promise<string> {
   const path = join(dataDirectory, 'studio-key')
   const known = (await readFile(path, 'utf8').catch(() => '')).trim()
   const key = isApiKey(known) ? known : newApiKey()
-  // A backup that was copied back may have left it open to others.
+  // Restoring a backup may have left it readable by others.
   if (key !== known || ((await stat(path)).mode & 0o077) !== 0) await writeSecret(path, key)
   return key
 }

@@ -34,7 +34,7 @@ export interface UsageRecord {
 }
 
 const JOURNAL = /\.jsonl(\.refused)?$/
-/** What a journal is called that the database has rejected. The next start tries it again. */
+/** Suffix of a journal that the database has rejected. The next start tries it again. */
 const REFUSED = '.refused'
 const FLUSH_MS = 1_000
 const ROWS_AT_ONCE = 2_000
@@ -43,8 +43,8 @@ const MAX_UNWRITTEN = 10_000
 
 /**
  * The usage ledger. One system call appends a record to a journal on this machine, where it survives a crash. The
- * journal is written to the database every second; what a crash leaves of it is written by the next server that starts
- * in the directory, unless another one runs there and the process id may be its own. A record that is written twice
+ * journal is written to the database every second. A journal that a crash has left is written by the next server that
+ * starts in the directory, unless it may belong to another server that runs there. A record that is written twice
  * counts once.
  */
 export class UsageLedger {
@@ -54,7 +54,7 @@ export class UsageLedger {
   readonly #timer: NodeJS.Timeout
   #file: { readonly path: string; readonly descriptor: number } | null = null
   #opened = 0
-  /** Journals that are closed and not in the database yet, oldest first. */
+  /** Closed journals that are not in the database yet, oldest first. */
   #closed: string[]
   #unwritten: string[] = []
   #flushing: Promise<void> = Promise.resolve()
@@ -73,7 +73,7 @@ export class UsageLedger {
     this.#timer.unref()
   }
 
-  /** @param alone Unix milliseconds at which no other server had the directory; null where another one may have. */
+  /** @param alone Unix milliseconds at which no other server used the directory; null if one may do so. */
   static async open(
     database: Database,
     directory: string,
@@ -131,7 +131,7 @@ export class UsageLedger {
     }
   }
 
-  /** A journal that is not there was written by another server, which found it left by the same one. */
+  /** If the journal is gone, another server that also found it has written it. */
   async #writeJournal(path: string): Promise<void> {
     try {
       const lines = (await readFile(path, 'utf8')).split('\n')
@@ -142,7 +142,7 @@ export class UsageLedger {
     }
   }
 
-  /** @returns false when the database rejects the rows for good. @throws Error when it does not take them now. */
+  /** @returns false when the database rejects the rows for good. @throws Error when it cannot store them now. */
   async #insert(lines: readonly string[]): Promise<boolean> {
     const records = lines.flatMap(parseLine)
     for (let from = 0; from < records.length; from += ROWS_AT_ONCE) {
@@ -176,7 +176,7 @@ export class UsageLedger {
     this.#logger.error({ err: error }, message)
   }
 
-  /** Writes what it can. What the database does not take now stays in the journal for the next start. */
+  /** Writes what it can. Records that the database cannot store now stay in the journal for the next start. */
   async close(): Promise<void> {
     clearInterval(this.#timer)
     await this.#flushing
@@ -185,7 +185,7 @@ export class UsageLedger {
   }
 }
 
-/** Whether no running server has a journal. Ids of processes come again, and mean nothing across containers. */
+/** Whether a journal belongs to no running server. Process ids are reused, and mean nothing across containers. */
 function isLeft(name: string, alone: number | null): boolean {
   const [pid, openedAt] = name.split('-').map(Number)
   return (alone !== null && (openedAt! < alone || pid === process.pid)) || !isAlive(pid!)

@@ -12,10 +12,10 @@ const { batches } = tables
 type Row = typeof batches.$inferSelect
 const NO_LEASE = { lease: null, leasedUntil: null }
 
-/** Batches of one organisation in one status. More of them are not begun at a time, on however many servers. */
+/** The most batches of one organisation in one status that are in progress at a time, on all servers together. */
 const OPEN_AT_ONCE = 100
 
-/** A batch that is not over, as far as running it needs. */
+/** A batch that has not ended, with the fields that running it needs. */
 export type OpenBatch = Pick<
   Row,
   'id' | 'organisationId' | 'keyId' | 'endpoint' | 'inputFileId' | 'status' | 'ending' | 'outputSeconds'
@@ -27,10 +27,10 @@ export type OpenBatch = Pick<
 }
 
 /**
- * What running batches reads and writes in the database, as one server among others. A server *leases* a batch while it
- * validates it or writes its output, and each line while it runs it. It must renew its leases; what a server that has died
- * held is free when they end. Every write names the lease that it relies on, and does nothing once that is lost. So each line
- * gets one result, even if servers die, hang or lose the database in between.
+ * Reads and writes running batches in a database that other servers may share. A server *leases* a batch while it
+ * validates it or writes its output, and each line while it runs it. It must renew its leases: those of a server that
+ * died run out. Every write requires its lease, and does nothing once that is lost. So each line gets one result, even
+ * if servers die, hang or lose the database in between.
  */
 export class BatchDesk {
   readonly #database: Database
@@ -38,7 +38,7 @@ export class BatchDesk {
   readonly #leaseSeconds: number
   readonly lines: LineDesk
 
-  /** @param owner names this server, for as long as it runs. */
+  /** @param owner name of this server, which changes with each start. */
   constructor(database: Database, owner: string, leaseMs: number) {
     this.#database = database
     this.#owner = owner
@@ -47,8 +47,8 @@ export class BatchDesk {
   }
 
   /**
-   * The batches that are not over, oldest first. Of an organisation that has a great many of them, those that are next:
-   * every server reads them all the time.
+   * The batches that have not ended, oldest first. Only the next ones of an organisation with very many are included,
+   * because every server reads them all the time.
    */
   async open(): Promise<readonly OpenBatch[]> {
     return this.#database.execute<OpenBatch & Record<string, unknown>>(sql`
@@ -72,7 +72,7 @@ export class BatchDesk {
     }
   }
 
-  /** Ends the leases of servers that run no longer, whose names begin with this. */
+  /** Frees the leases of servers that have stopped: those whose names begin with the prefix. */
   async forget(prefix: string): Promise<void> {
     for (const table of [sql`batch_lines`, sql`batches`]) {
       await this.#database.execute(
@@ -98,12 +98,12 @@ export class BatchDesk {
   }
 
   /**
-   * Starts a validated batch. Its lines arrive in parts, and none is taken before the last part is there.
-   * @param parts each of which a statement can add in less time than a client's request may take.
+   * Starts a validated batch. Its lines arrive in parts, and none is taken before the last part is stored.
+   * @param parts small enough for a statement to add within the time limit of a client's request.
    * @returns false when the batch was cancelled meanwhile, or the lease is lost.
    */
   async begin(id: string, parts: AsyncIterable<readonly IndexedLine[]>): Promise<boolean> {
-    // Lines of an attempt that was cut off.
+    // Lines of an interrupted attempt.
     await this.lines.delete(id)
     let total = 0
     for await (const part of parts) {
@@ -123,7 +123,7 @@ export class BatchDesk {
     return this.#validated(id, { status: 'failed', failedAt: tables.now, problems })
   }
 
-  /** Lets no further lines be taken. Those that were not run get an error in the output. */
+  /** Stops further lines from being taken. Those that were not run get an error in the output. */
   async end(id: string, ending: BatchEnding, problems: readonly BatchProblem[] | null = null): Promise<void> {
     await this.#database.use((queries) =>
       queries
@@ -134,7 +134,7 @@ export class BatchDesk {
   }
 
   /**
-   * Ends a batch with its output, all or nothing.
+   * Ends a batch and stores its output, in one transaction.
    * @returns the files; null when the lease is lost.
    */
   async finish(
@@ -166,7 +166,7 @@ export class BatchDesk {
     })
   }
 
-  /** Deletes what an ended batch needs no longer. */
+  /** Deletes the lines of an ended batch, which it no longer needs. */
   async clear(id: string): Promise<void> {
     await this.lines.delete(id)
     await this.#database.execute(sql`update batches set cleared = true where id = ${id}`)
@@ -195,7 +195,7 @@ export class BatchDesk {
   }
 }
 
-/** A file of results that has been written and not kept. */
+/** A file of results that has been written but not kept yet. */
 export interface BatchOutput {
   readonly kind: 'output' | 'error'
   readonly draft: Draft

@@ -5,7 +5,7 @@ import { makeFolder } from '../lib/make-folder.ts'
 import { replaceFile } from '../lib/replace-file.ts'
 import { FolderLock } from '../storage/folder-lock.ts'
 
-/** A folder by which a server knows the leases of those that ran in the same place before. */
+/** Identifies a folder, so that a server recognises the leases of servers that ran in the same place before. */
 export interface BatchPlace {
   /** Stays the same for as long as the folder does. */
   readonly id: string
@@ -13,7 +13,7 @@ export interface BatchPlace {
   readonly alone: boolean
 }
 
-/** The place is shared with servers that open it later, until it is disposed of. */
+/** Opens a place. Until it is disposed of, servers that open it later share it. */
 export async function openBatchPlace(directory: string): Promise<BatchPlace & Disposable> {
   await makeFolder(directory)
   const exclusive = FolderLock.exclusive(directory)

@@ -16,22 +16,22 @@ export interface BatchRunnerOptions extends Pick<LineRunnerOptions, 'files' | 'k
   readonly database: Database
   readonly place: BatchPlace
   readonly logger: Pick<Logger, 'info' | 'warn' | 'error'>
-  /** How long a lease lasts that is not renewed. */
+  /** How long a lease lasts unless it is renewed. */
   readonly leaseMs?: number | undefined
-  /** How long it takes to notice what other servers have changed. While no batch is open, it takes five times as long. */
+  /** How long it takes to notice changes by other servers; five times as long while no batch is open. */
   readonly pollMs?: number | undefined
-  /** How long a batch is left alone at first when something that it needs has failed. */
+  /** The first pause of a batch when something that it needs has failed. */
   readonly pauseMs?: number | undefined
 }
 
 const LEASE_MS = 15_000
 const POLL_MS = 2_000
 const IDLE_POLLS = 5
-/** Between renewals of leases, as a part of their time. */
+/** Interval between renewals of leases, as a share of `leaseMs`. */
 const RENEWAL_SHARE = 1 / 4
 const PAUSE_MS = 1_000
 const LONGEST_PAUSE_MS = 60_000
-/** Batches whose inputs are read or whose outputs are written at a time. Each takes memory for all its lines. */
+/** The most batches that are validated or written at a time. Each takes memory for all its lines. */
 const MOST_BUSY = 4
 
 /**
@@ -42,9 +42,9 @@ export class BatchRunner {
   readonly #options: BatchRunnerOptions
   readonly #desk: BatchDesk
   readonly #lines: LineRunner
-  /** Batches that this server validates or whose outputs it writes, or that wait for that. */
+  /** Batches that this server validates or whose outputs it writes, and those that wait for their turn. */
   readonly #busy = new Map<string, Promise<void>>()
-  /** Those of them that it has leased. */
+  /** Batches in `#busy` that it has leased. */
   readonly #leased = new Set<string>()
   readonly #slots = new FairSlots(MOST_BUSY)
   readonly #pauses: Pauses
@@ -81,7 +81,7 @@ export class BatchRunner {
     this.#woken.resolve()
   }
 
-  /** Aborts the lines that run, and gives them back. What has been computed is kept. */
+  /** Aborts running lines and gives them back. Results that have been computed are kept. */
   async close(): Promise<void> {
     this.#stopping.abort()
     this.wake()
@@ -94,7 +94,7 @@ export class BatchRunner {
     return this.#stopping.signal.aborted
   }
 
-  /** Looks at the open batches again and again. */
+  /** Polls the open batches. */
   async #follow(): Promise<void> {
     const { pollMs = POLL_MS, place } = this.#options
     let known = !place.alone
@@ -123,7 +123,7 @@ export class BatchRunner {
     }
   }
 
-  /** While the database is away, batches wait for it. */
+  /** Logs failures of the work. While the database is away, batches wait for it. */
   async #guarded(work: () => Promise<void>): Promise<void> {
     try {
       await work()
@@ -156,7 +156,7 @@ export class BatchRunner {
     await this.#lines.follow(Map.groupBy(running, ({ organisationId }) => organisationId))
   }
 
-  /** Does what only one server may do for a batch at a time, unless another one does it. */
+  /** Starts the work on a batch that only one server may do at a time, unless another one does it. */
   #prepare(batch: OpenBatch): void {
     const { id } = batch
     // The last of its lines wakes this server when it has ended.
@@ -164,7 +164,7 @@ export class BatchRunner {
     this.#busy.set(id, this.#attempt(batch))
   }
 
-  /** When something fails that the batch needs, it is left alone for a while. */
+  /** Pauses the batch if something that it needs fails. */
   async #attempt(batch: OpenBatch): Promise<void> {
     const { id } = batch
     let hasChanged = false
@@ -225,9 +225,9 @@ export class BatchRunner {
     const { id, ending } = batch
     await this.#lines.flush()
     if (await this.#desk.lines.hasLive(id)) return false
-    // The output belongs where the input is.
+    // The output belongs in the store of the input.
     if (ending !== 'failed' && batch.hasRun && !(await this.#canRead(batch))) throw new NotInStore()
-    // A batch that never began has no results, though some of its lines may be there.
+    // A batch that never began has no results, although some of its lines may be stored.
     const pieces = batch.hasRun ? this.#desk.lines.kept(id) : []
     const outputs = await writeOutputs(pieces, ending ?? 'completed', files)
     const kept = await this.#desk.finish(batch, outputs, files)
@@ -238,7 +238,7 @@ export class BatchRunner {
     return true
   }
 
-  /** Whether the input is in this server's store, or nowhere. */
+  /** Whether the input is in this server's store, or was deleted. */
   async #canRead({ organisationId, inputFileId }: OpenBatch): Promise<boolean> {
     const { files } = this.#options
     const file = await files.find(organisationId, inputFileId)

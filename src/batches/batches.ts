@@ -23,7 +23,7 @@ export function isBatchId(text: string): boolean {
   return BATCH_ID.test(text)
 }
 
-/** The batches of organisations: what clients create, read and cancel. `BatchRunner` does the rest. */
+/** Creates, reads and cancels batches for clients. `BatchRunner` runs them. */
 export class Batches {
   readonly #database: Database
   readonly #files: Pick<Files, 'find'>
@@ -34,7 +34,7 @@ export class Batches {
     this.#files = files
   }
 
-  /** @throws ApiError 400 for an input that is no file of the organisation's for batches. */
+  /** @throws ApiError 400 if the input is not one of the organisation's files with the purpose `batch`. */
   async create({ organisation, key }: Principal, { windowSeconds, ...fields }: NewBatch): Promise<Batch> {
     const { inputFileId } = fields
     const input = await this.#files.find(organisation, inputFileId)
@@ -95,9 +95,9 @@ export class Batches {
   }
 
   /**
-   * Stops a batch. Lines that are being run are aborted.
-   * @returns the batch, also where it had been cancelled before; null when there is none.
-   * @throws ApiError 400 for a batch that has ended, or all of whose lines have been run.
+   * Cancels a batch. Running lines are aborted.
+   * @returns the batch, even if it had been cancelled before; null when there is none.
+   * @throws ApiError 400 for a batch that has ended, or whose lines have all been run.
    */
   async cancel(organisation: string, id: string): Promise<Batch | null> {
     if (!isBatchId(id)) return null

@@ -6,20 +6,20 @@ import type { IndexerSaid } from './input-worker.ts'
 const WORKER_FILE = new URL('./input-worker.ts', import.meta.url)
 
 /**
- * What is in an input. Its lines come in parts, as the thread that has read it hands them over; disposing of the index ends
- * the thread.
+ * The index of an input. Its lines arrive in parts from the thread that has read it. Disposing of the index ends the
+ * thread.
  */
 export type InputParts = AsyncDisposable &
   (
     | { readonly parts: AsyncIterable<readonly IndexedLine[]> }
-    /** In order of the file; the first ones, where there are many. */
+    /** In the order of the file, and only the first ones of many. */
     | { readonly problems: readonly BatchProblem[] }
   )
 
 /**
  * Reads an input from end to end, in a thread of its own: nothing of it is split, parsed or compared on the event loop. The
- * thread needs no wall against its input, because what it holds is bounded: one line of `MOST_LINE_BYTES` with `MOST_VALUES`
- * values, and ids and places of `MOST_LINES` lines. `index-input.test.ts` measures that.
+ * thread needs no memory limit, because it never holds more than one line of `MOST_LINE_BYTES` with `MOST_VALUES`
+ * values, and the ids and offsets of `MOST_LINES` lines. `index-input.test.ts` measures that.
  */
 export async function indexedInput(
   input: AsyncIterable<Uint8Array>,
@@ -31,7 +31,7 @@ export async function indexedInput(
     let said = await thread.first
     for await (const piece of input) {
       if (said !== 'more') break
-      // A copy: streams cut their pieces from memory that they use again.
+      // A copy: streams cut their pieces from memory that they reuse.
       const own = new Uint8Array(piece)
       said = await thread.ask(own, [own.buffer])
     }
@@ -68,7 +68,7 @@ function openThread(endpoint: string, signal: AbortSignal) {
   }
   signal.addEventListener('abort', end, { once: true })
   return {
-    /** What it says before anything is sent. */
+    /** Its first message, before anything is sent. */
     first: answer.promise,
     ask(piece: Uint8Array | null, transfer: readonly ArrayBuffer[] = []): Promise<IndexerSaid> {
       answer = Promise.withResolvers()

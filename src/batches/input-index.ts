@@ -4,16 +4,16 @@ import type { BatchProblem } from '../storage/schema.ts'
 import { readInputLine } from './input-line.ts'
 import { splitLines } from './lines.ts'
 
-/** As many as OpenAI allows. */
+/** The same limit as OpenAI's. */
 const MOST_LINES = 50_000
 /** A request of the largest size, with the rest of its line. */
 const MOST_LINE_BYTES = 21 * 2 ** 20
 const MOST_PROBLEMS = 100
 
-/** A line that is to be run. */
+/** A line to run. */
 export interface IndexedLine {
   readonly customId: string
-  /** The bytes of the file that are its request. */
+  /** Offset of its request in the file, in bytes. */
   readonly start: number
   readonly length: number
   /** Whether it asks for a stream. */
@@ -22,13 +22,13 @@ export interface IndexedLine {
 
 export type InputIndex =
   | { readonly lines: readonly IndexedLine[] }
-  /** In order of the file; the first ones, where there are many. */
+  /** In the order of the file, and only the first ones of many. */
   | { readonly problems: readonly BatchProblem[] }
 
 /**
  * Reads an input from end to end without holding it.
- * @returns the lines in the order in which they are to be run: lines about the same media follow one another, so that
- * these are encoded once. Or what is wrong with the input.
+ * @returns the lines in the order to run them: lines about the same media follow one another, so that the media is
+ * encoded once. Or what is wrong with the input.
  */
 export async function indexInput(
   input: AsyncIterable<Uint8Array>,

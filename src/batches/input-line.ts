@@ -5,13 +5,13 @@ import { isRecord, type JsonObject } from '../lib/json/parse-json.ts'
 import { rawMembers } from '../lib/json/raw-json.ts'
 import type { BatchProblem } from '../storage/schema.ts'
 
-/** What a line of an input is about, or what is wrong with it. */
+/** A parsed line of an input, or what is wrong with it. */
 export type InputLine =
   | {
       readonly customId: string
-      /** Tells lines about the same media from others; null for a line without media. */
+      /** Equal for lines about the same media; null for a line without media. */
       readonly media: string | null
-      /** The bytes of the line that are its request. The rest is no longer needed. */
+      /** Where the request is in the line, in bytes. The rest is no longer needed. */
       readonly body: { readonly start: number; readonly length: number }
       /** Whether the request asks for a stream. */
       readonly streams: boolean
@@ -20,9 +20,9 @@ export type InputLine =
 
 const MOST_ID_CHARACTERS = 512
 
-/** Reads a line of an input: what the batch must know of it before it runs, but not whether its body is a valid request. */
+/** Reads what the batch must know of a line before it runs. Whether its body is a valid request is not checked. */
 export function readInputLine(bytes: Buffer, endpoint: string): InputLine {
-  // Too many for the memory of the thread, and for every endpoint. How deep they are is for the endpoint to say.
+  // Too many values for the memory of the thread, and for every endpoint. The endpoint checks their depth.
   if (shapeFault(bytes, Number.POSITIVE_INFINITY) !== null) {
     return problem('line_too_complex', `The line contains more than ${MOST_VALUES} values`, null)
   }
@@ -46,7 +46,7 @@ export function readInputLine(bytes: Buffer, endpoint: string): InputLine {
       'custom_id',
     )
   }
-  // What a database cannot keep.
+  // PostgreSQL cannot store these.
   if (!customId.isWellFormed() || customId.includes('\0')) {
     return problem(
       'invalid_custom_id',
@@ -68,7 +68,7 @@ export function readInputLine(bytes: Buffer, endpoint: string): InputLine {
   }
 }
 
-/** The bytes of a member's value. */
+/** Where the value of a member is, in bytes. */
 function placeOf(text: string, wanted: string): { start: number; length: number } {
   const { start, value } = rawMembers(text)!.findLast(({ key }) => key === wanted)!
   return { start: Buffer.byteLength(text.slice(0, start)), length: Buffer.byteLength(value) }

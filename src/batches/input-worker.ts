@@ -1,12 +1,14 @@
 /**
- * Indexes one input away from the event loop. It asks for the input's pieces one by one, and then says what it has found:
- * problems, or the lines in parts, each when the one before has been taken.
+ * Indexes one input off the event loop. It asks for the input's pieces one by one, and then sends what it has found:
+ * problems, or the lines in parts, each once the one before has been received.
  */
 import { parentPort, workerData } from 'node:worker_threads'
 import type { BatchProblem } from '../storage/schema.ts'
 import { type IndexedLine, indexInput } from './input-index.ts'
 
-/** What the thread says. Each is answered: `more` with a piece or, at the end of the input, null; lines with anything. */
+/**
+ * Messages of the thread. Each is answered: `more` with a piece or, at the end of the input, null; lines with anything.
+ */
 export type IndexerSaid =
   | 'more'
   | { readonly problems: readonly BatchProblem[] }

@@ -6,14 +6,19 @@ import type { IndexedLine } from './input-index.ts'
 
 const { batches } = tables
 
-/** Lines that a statement deletes: it may take no longer than a client's request. */
+/** The most lines that one statement deletes: it has the time limit of a client's request. */
 const ROWS_AT_ONCE = 2_000
-/** Results of which a statement reads no more. They may be large: one more may come to these bytes. */
+/**
+ * The most results that one statement reads. They may be large: it also stops after this number of bytes and one
+ * result.
+ */
 const RESULTS_AT_ONCE = 500
 const RESULT_BYTES_AT_ONCE = 4 * 2 ** 20
-/** How often a line is begun. One that ends its server every time, or whose model is not there, must not do that for ever. */
+/**
+ * How often a line is begun: one that crashes its server each time, or whose model is missing, must not run for ever.
+ */
 const MOST_TRIES = 20
-/** How long a line rests at most after a try. All its tries take about a quarter of an hour. */
+/** The longest rest of a line after a try. All its tries take about a quarter of an hour. */
 const LONGEST_REST_SECONDS = 60
 
 /** A line that this server has taken. */
@@ -88,7 +93,7 @@ export class LineDesk {
     })
   }
 
-  /** Whether a line has been begun so often that it is given up. */
+  /** Whether a line has been begun too often, and is given up. */
   isHopeless({ tries }: TakenLine): boolean {
     return tries > MOST_TRIES
   }
@@ -114,7 +119,7 @@ export class LineDesk {
       where batch_id = ${id} and position = ${position} and lease = ${this.#owner} and result is null`)
   }
 
-  /** Keeps results of one batch. When it resolves, they are durable. Those whose leases are lost are dropped. */
+  /** Stores results of one batch. When it resolves, they are durable. Results whose leases are lost are dropped. */
   async keepResults(id: string, results: readonly LineResult[]): Promise<void> {
     await this.#database.transaction(
       async (transaction) => {
@@ -140,7 +145,10 @@ export class LineDesk {
     )
   }
 
-  /** Whether some line of a batch that ends is still being run, here or elsewhere. If not, no line gets a result any more. */
+  /**
+   * Whether any line of a batch that ends is still being run, here or elsewhere. If not, no line gets a result after
+   * this.
+   */
   async hasLive(id: string): Promise<boolean> {
     await this.#database.execute(sql`
       update batch_lines set lease = null, leased_until = null

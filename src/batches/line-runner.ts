@@ -17,7 +17,7 @@ export interface LineRequest {
   readonly endpoint: string
   /** JSON. */
   readonly body: Buffer
-  /** Null where the key is not valid any more. */
+  /** Null if the key is no longer valid. */
   readonly principal: Principal | null
   readonly signal: AbortSignal
 }
@@ -30,30 +30,30 @@ export interface LineRunnerOptions {
   readonly files: Files
   readonly keys: KeyOwners
   readonly run: LineCaller
-  /** Most lines that run at a time, of all batches together. */
+  /** The most lines that run at a time, of all batches together. */
   readonly parallel: number
   readonly pauses: Pauses
-  /** How long a line rests at first whose model is not available. */
+  /** The first rest of a line whose model is not available. */
   readonly pauseMs: number
   /** Fires when this server stops. */
   readonly stopping: AbortSignal
-  /** Called when a batch has no line here any more. */
+  /** Called when a batch has no more lines here. */
   readonly onDone: () => void
-  /** Called when a batch does not get what it needs. */
+  /** Called when something that a batch needs has failed. */
   readonly onFailure: (batch: string, error: unknown) => void
-  /** Does what may fail for all batches. */
+  /** Runs work whose failure concerns all batches, and handles the failure. */
   readonly guarded: (work: () => Promise<void>) => Promise<void>
 }
 
-/** How long the owner of a key is remembered. */
+/** How long the owner of a key is cached. */
 const OWNER_MS = 2_000
-/** Lines that end sooner than this after they have been taken are taken in larger numbers: more at each time. */
+/** If the lines taken last have ended within this time, more are taken the next time. */
 const QUICK_MS = 500
-/** Lines that wait here for a place, of all batches. */
+/** The most lines that wait here for a place, of all batches. */
 const MOST_WAITING = 500
 /** How long they wait before they are given back: another server may have a place for them. */
 const GIVE_BACK_MS = 2_000
-/** Larger ones, in UTF-8, are errors: a database takes no value of any size. */
+/** Larger results, in UTF-8, become errors: the size of a value in the database is limited. */
 const MOST_RESULT_BYTES = 32 * 2 ** 20
 /** Statuses of an overloaded model: 503, and in Anthropic's shape 529. */
 const UNAVAILABLE: ReadonlySet<number> = new Set([503, 529])
@@ -65,7 +65,7 @@ interface HeldLine {
   readonly stop: AbortController
 }
 
-/** What this server has of a batch. */
+/** The lines of a batch that this server holds. */
 interface HeldBatch {
   readonly batch: OpenBatch
   /** All of its lines here, until their results are written. */
@@ -75,7 +75,7 @@ interface HeldBatch {
   takenAt: number
 }
 
-/** What became of a line that was begun. */
+/** The outcome of a line that was begun. */
 type Outcome =
   | Pick<LineResult, 'result' | 'failed'>
   /** It was stopped, or its bytes could not be read. It counts as not begun. */
@@ -91,7 +91,7 @@ export class LineRunner {
   readonly #options: LineRunnerOptions
   readonly #results: ResultKeeper
   readonly #held = new Map<string, HeldBatch>()
-  /** When lines of a batch were taken the last time, and how many. */
+  /** When lines of a batch were last taken, and how many. */
   readonly #taken = new LRUCache<string, { readonly at: number; readonly count: number }>({ max: 1_000 })
   /** Batches in progress, by organisation; the first organisation is next. */
   #turns = new Map<string, readonly OpenBatch[]>()
@@ -127,7 +127,7 @@ export class LineRunner {
     this.fill()
   }
 
-  /** Stops the lines of a batch that has ended otherwise than by their own results. */
+  /** Stops the lines of a batch that has ended for another reason than their results. */
   async abort(batch: string): Promise<void> {
     const held = this.#held.get(batch)
     if (held === undefined) return
@@ -140,11 +140,11 @@ export class LineRunner {
     return this.#results.flush()
   }
 
-  /** Aborts the lines that run, and gives all back. What has been computed is kept. */
+  /** Aborts running lines and gives all back. Results that have been computed are kept. */
   async close(): Promise<void> {
     for (const { lines } of this.#held.values()) for (const { stop } of lines) stop.abort()
     await this.#filling
-    // Side by side: a database that hangs would be waited for once for each batch.
+    // In parallel: otherwise a database that hangs delays the end once for each batch.
     await Promise.all([...this.#held.values()].map((held) => this.#giveBack(held).catch(() => {})))
     while (this.#held.size > 0) await delay(5)
     await this.#results.flush().catch(() => {})
@@ -175,7 +175,7 @@ export class LineRunner {
         await this.abort(batch.id)
         continue
       }
-      // With several organisations, each gets a part of the places.
+      // Several organisations share the places equally.
       const share = Math.min(this.#free, Math.max(1, Math.floor(parallel / this.#turns.size)))
       if (!this.#held.get(batch.id)?.waiting.length) {
         const lines = await desk.lines.take(batch.id, this.#countOf(batch, share))
@@ -187,7 +187,7 @@ export class LineRunner {
     }
   }
 
-  /** How many lines of a batch to take: twice as many as the last time, if those have ended soon. */
+  /** How many lines of a batch to take: twice as many as the last time, if those have ended quickly. */
   #countOf({ id }: OpenBatch, share: number): number {
     const now = performance.now()
     const last = this.#taken.get(id) ?? { at: Number.NEGATIVE_INFINITY, count: 0 }
@@ -212,11 +212,11 @@ export class LineRunner {
     for (const line of gone) lines.delete(line)
     if (lines.size > 0) return
     this.#held.delete(batch.id)
-    // It may have been the last line.
+    // The last line of the batch may have ended.
     this.#options.onDone()
   }
 
-  /** Lets others have the lines that wait for a place here. */
+  /** Gives waiting lines back, for other servers. */
   async #giveBack(held: HeldBatch): Promise<void> {
     const lines = held.waiting.splice(0)
     if (lines.length === 0) return
@@ -256,7 +256,7 @@ export class LineRunner {
   async #start(held: HeldBatch, line: HeldLine, principal: Principal | null): Promise<void> {
     this.#running++
     if (this.#options.stopping.aborted) line.stop.abort()
-    // Lines that end at once leave every other one its turn of the event loop.
+    // Lines that end at once must not block the event loop for others.
     await nextTurn()
     const outcome = await this.#outcomeOf(held.batch, line, principal)
     this.#running--
@@ -264,7 +264,7 @@ export class LineRunner {
     try {
       await this.#settle(held.batch.id, line.line, outcome)
     } catch {
-      // Its lease ends by itself, and it runs again.
+      // Its lease runs out, and the line runs again.
     } finally {
       this.#letGo(held, [line])
       this.fill()

@@ -1,8 +1,8 @@
-/** A line of a JSON Lines file. Blank lines are none, but they count. */
+/** A line of a JSON Lines file. Blank lines are left out, but they are numbered. */
 export interface FileLine {
   /** From 1. */
   readonly number: number
-  /** The first of its bytes in the file, and how many there are, without the line break. */
+  /** Its offset in the file and its length, in bytes without the line break. */
   readonly start: number
   readonly length: number
   /** Null for a line that is longer than the limit. */
@@ -60,7 +60,7 @@ export async function* splitLines(
 
 /** @returns null for a blank line. */
 function trimmed(number: number, start: number, bytes: Buffer): FileLine | null {
-  // Inside of a file, too: where files have been put together.
+  // Inside a file too: files may have been concatenated.
   let first = bytes.subarray(0, BYTE_ORDER_MARK.length).equals(BYTE_ORDER_MARK) ? BYTE_ORDER_MARK.length : 0
   let end = bytes.length
   while (first < end && BLANKS.has(bytes[first]!)) first++

@@ -45,8 +45,8 @@ const NOT_RUN: Readonly<Record<BatchEnding, readonly [code: ErrorCode, message: 
 }
 
 /**
- * Writes the results of a batch: those that succeeded into one file, all others into another. Neither is made without
- * lines.
+ * Writes the results of a batch: those that succeeded into one file, all others into another. A file without lines is
+ * not created.
  * @returns drafts, which must be kept or discarded.
  */
 export async function writeOutputs(

@@ -8,7 +8,7 @@ interface Pause {
   readonly ms: number
 }
 
-/** Batches that are left alone for a while because something that they need has failed: each time for twice as long. */
+/** Batches that are paused because something that they need has failed: each time for twice as long. */
 export class Pauses {
   readonly #firstMs: number
   readonly #longestMs: number
@@ -25,8 +25,8 @@ export class Pauses {
   }
 
   /**
-   * Does nothing for a batch that is paused: what runs at the same time fails for the same reason.
-   * @returns how long it is left alone; null when it is already.
+   * Does nothing for a batch that is already paused: lines that run at the same time fail for the same reason.
+   * @returns the length of the pause in milliseconds; null if it was paused already.
    */
   add(batch: string): number | null {
     if (this.has(batch)) return null
@@ -36,7 +36,7 @@ export class Pauses {
     return ms
   }
 
-  /** Something worked. */
+  /** Call it when something has worked. */
   end(batch: string): void {
     this.#pauses.delete(batch)
   }

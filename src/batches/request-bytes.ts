@@ -3,9 +3,9 @@ import type { BatchProblem } from '../storage/schema.ts'
 import type { OpenBatch } from './batch-desk.ts'
 import type { TakenLine } from './line-desk.ts'
 
-/** What is read at a time, unless one line alone is longer. */
+/** The most bytes to read at a time, unless one line alone is longer. */
 const MOST_BYTES = 2 ** 20
-/** Between two requests: the rest of one line and the beginning of the next. */
+/** The most bytes between two requests: the rest of one line and the beginning of the next. */
 const MOST_GAP = 4 * 2 ** 10
 
 export const INPUT_DELETED: BatchProblem = {
@@ -22,10 +22,10 @@ export class NotInStore extends Error {
   }
 }
 
-/** The bytes of a line's request; null where the input has been deleted. They are read when they are first asked for. */
+/** The bytes of a line's request; null if the input has been deleted. They are read when they are first asked for. */
 export type RequestBytes = () => Promise<Buffer | null>
 
-/** Reads lines that stand next to each other in the input together: a read for each would take longer than many a line. */
+/** Reads adjacent lines of the input together: a read for each would take longer than running a short line. */
 export function requestBytes(
   files: Pick<Files, 'find' | 'read'>,
   batch: OpenBatch,

@@ -6,18 +6,21 @@ import { bytesOf, type LineDesk, type LineResult } from './line-desk.ts'
 import { errorLine } from './output-writer.ts'
 
 const PAUSE_MS = 1_000
-/** How often a result is tried again that the database does not take, while it does other work. */
+/** How often writing a result is retried if the database rejects it but does other work. */
 const MOST_TRIES = 3
-/** How long a result waits for others that come soon after it. Its line has made place for the next one by then. */
+/** How long a result waits for others. Its line has freed its place by then. */
 const GATHER_MS = 50
 /** Results in one statement, unless one result alone has more bytes. */
 const ROWS_AT_ONCE = 500
 const BYTES_AT_ONCE = 4 * 2 ** 20
-/** What may wait to be written: while there is more, no further lines should begin. */
+/** The most results that may wait to be written: while there are more, no further lines should begin. */
 const MOST_WAITING = 2 * ROWS_AT_ONCE
 const MOST_WAITING_BYTES = 4 * BYTES_AT_ONCE
 
-/** Writes results to the database: those together that come within a moment, or while others are being written. */
+/**
+ * Writes results to the database. Results that arrive shortly after each other, or during a write, are written
+ * together.
+ */
 export class ResultKeeper {
   readonly #lines: Pick<LineDesk, 'keepResults' | 'renew'>
   readonly #stopping: AbortSignal
@@ -25,7 +28,7 @@ export class ResultKeeper {
   /** Rows of all results that are not written yet. */
   #rows = 0
   #bytes = 0
-  /** The write that is under way, and the one after it, which the waiting results will be part of. */
+  /** The current write, and the next one, which will include the waiting results. */
   #writing: Promise<void> = Promise.resolve()
   #next: Promise<void> | null = null
   /** Ends the time in which results gather. */
@@ -41,7 +44,7 @@ export class ResultKeeper {
     return this.#rows >= MOST_WAITING || this.#bytes >= MOST_WAITING_BYTES
   }
 
-  /** When it resolves, the result is durable, or the lease of its line is lost. */
+  /** Stores a result. When it resolves, the result is durable, or the lease of its line is lost. */
   keep(result: LineResult): Promise<void> {
     this.#waiting.push(result)
     this.#rows++
@@ -51,7 +54,7 @@ export class ResultKeeper {
     return this.#next
   }
 
-  /** Resolves when all results that were given before are written, and there is no need to wait for more. */
+  /** Writes all results without waiting for more, and resolves when they are written. */
   async flush(): Promise<void> {
     this.#hurry.abort()
     await (this.#next ?? this.#writing)
@@ -81,8 +84,8 @@ export class ResultKeeper {
   }
 
   /**
-   * Until they are kept: they are dropped only when their leases are lost, or when this server stops first. One that the
-   * database does not take again and again, though it is there and has room, becomes an error.
+   * Retries until the results are stored: they are dropped only when their leases are lost, or when this server stops
+   * first. A result that the database rejects repeatedly, although it is available and has room, becomes an error.
    */
   async #persist(id: string, results: readonly LineResult[]): Promise<void> {
     for (let tries = 0; ; ) {
@@ -98,7 +101,7 @@ export class ResultKeeper {
     for (const one of results) await this.#persist(id, [results.length > 1 ? one : withoutResult(one)])
   }
 
-  /** Waits until the database does other work, also if a statement that was given up still keeps it busy. */
+  /** Waits until the database does other work, even if an abandoned statement still keeps it busy. */
   async #databaseBack(results: readonly LineResult[]): Promise<void> {
     for (let isBack = false; !isBack; ) {
       await delay(PAUSE_MS, undefined, { signal: this.#stopping, ref: false })

@@ -112,7 +112,7 @@ interface Answer {
 
 type Result = SearchedPicture | Answer
 
-/** Asks about pictures. @returns how many have no result; null for none. */
+/** Asks about pictures. @returns a message about those without a result; null if there are none. */
 async function label(values: Options, words: readonly string[]): Promise<string | null> {
   const task = readTask(values)
   const output = await readOutput(values, task)
@@ -127,7 +127,7 @@ async function label(values: Options, words: readonly string[]): Promise<string 
   const run = await prepareRun(connectionOf(values), { inputs, jobs, noun: 'pictures' })
   const { place } = run
   const named = values.model === undefined ? null : await findModel(values.model, place.names)
-  // A question is for the first model, as in `lookout chat`; places are for the first that finds them.
+  // A question goes to the first model, as in `lookout chat`; a search for objects to the first model that can do it.
   const model = named ?? ('ask' in task ? place.names.ids[0] : place.detector)
   if (model === undefined) throw new ConfigError(NO_MODEL)
   const journal = await openJournal(path, writeLabels !== null, { ...task, model })
@@ -151,7 +151,7 @@ async function label(values: Options, words: readonly string[]): Promise<string 
   )
 }
 
-/** Sends the requests of a file. @returns how many have no result; null for none. */
+/** Sends the requests of a file. @returns a message about those without a result; null if there are none. */
 async function answer(values: Options, words: readonly string[]): Promise<string | null> {
   const [path, spare] = words as [string, string?]
   if (spare !== undefined) throw new ConfigError(`expected one file with requests, not '${path}' and '${spare}'`)
@@ -187,7 +187,7 @@ function readJobs({ jobs }: Options): number {
   return readNumber(jobs, '--jobs', { min: 1, max: 64, whole: true }) ?? DEFAULT_JOBS
 }
 
-/** What the lines of the first file are; null where it is a picture or a folder. */
+/** What the lines of the first file are; null if it is a picture or a folder. */
 async function kindOf([first]: readonly string[]): Promise<'requests' | 'results' | null> {
   const isFile = first !== undefined && (await stat(first).catch(() => null))?.isFile()
   return isFile ? kindOfLines(first) : null
@@ -236,8 +236,8 @@ async function readOutput({ output, format: wanted, against }: Options, task: Ta
 }
 
 /**
- * Files, the pictures in folders, and what patterns stand for that no shell has replaced.
- * @param output left out, as a pattern may stand for what the same command has written before.
+ * The inputs: files, the pictures in folders, and matches of patterns that no shell has expanded.
+ * @param output is left out, because a pattern may match what the same command wrote before.
  */
 async function collect(words: readonly string[], output: string): Promise<readonly Input[]> {
   const isOwn = (name: string) => resolve(name) === resolve(output)
@@ -264,14 +264,14 @@ async function collect(words: readonly string[], output: string): Promise<readon
     throw new ConfigError('expected pictures, as in: lookout batch photos/ --detect cat -o labels.json')
   return Promise.all(
     [...pictures].map(async (file) => {
-      // What cannot be read is said in its turn.
+      // A file that cannot be read is reported when its turn comes.
       const entry = await stat(file).catch(() => null)
       return { file, bytes: entry?.size ?? 0, changed: entry?.mtimeMs ?? 0 }
     }),
   )
 }
 
-/** What a pattern stands for, without folders: these are not looked into. */
+/** The matches of a pattern, without folders, whose contents are not searched. */
 async function matching(pattern: string): Promise<string[]> {
   const found: string[] = []
   for await (const path of glob(pattern)) {
@@ -306,7 +306,7 @@ async function writeAnswers(answers: readonly Answer[], { path, format }: Output
   await writeWhole(path, format === 'csv' ? csv() : jsonLines(rows))
 }
 
-/** @param names of all pictures, also of those without a result. */
+/** @param names of all pictures, including those without a result. */
 async function writeDetections(
   pictures: readonly SearchedPicture[],
   names: readonly string[],

@@ -54,7 +54,7 @@ lookout --help lists the settings.
   run: fitTo,
 }
 
-/** Fewer examples of a type say little. */
+/** With fewer examples of a type, there is a warning. */
 const FEW = 100
 
 async function fitTo(args: readonly string[]): Promise<void> {
@@ -134,11 +134,11 @@ async function fitTemperaturesTo(
 interface Result {
   readonly type: CalibratedType
   readonly temperature: number
-  /** As the model gives them. */
+  /** Without a temperature. */
   readonly before: Quality
-  /** With a temperature fitted on other files; null where there is only one file. */
+  /** With a temperature fitted on other files; null if there is only one file. */
   readonly after: Quality | null
-  /** The answers, and those with a temperature of other files. */
+  /** The answers without a temperature, and with one fitted on other files. */
   readonly judged: readonly Judged[]
   readonly others: readonly Judged[] | null
 }

@@ -113,7 +113,7 @@ async function ask(args: readonly string[]): Promise<void> {
     if (isDialogue) {
       return await converse(chat, live!, async ({ content }) => {
         const annotations = annotationsIn(content, media)
-        // Most questions are not about places: the last drawing stays.
+        // Most questions are not about places: the last drawing is kept.
         if (drawing && annotations.length > 0) await draw(media, annotations, drawing(index, media), palette)
       })
     }

@@ -10,8 +10,8 @@ export interface Command {
 }
 
 /**
- * Runs the action that the word behind a command names.
- * @param expected which there are, for the error.
+ * Runs the action named by the word after a command.
+ * @param expected list of the actions, for the error.
  */
 export function runAction(
   [action = '', ...args]: readonly string[],

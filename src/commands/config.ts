@@ -48,18 +48,18 @@ function shown(settings: Config): Record<string, unknown> {
 }
 
 const HIDDEN = '***'
-/** Values in the query of an address that are no secret. */
+/** Query parameters of an address that hold no secret. */
 const OPEN: ReadonlySet<string> = new Set(['endpoint', 'region', 'young', 'sslmode'])
 
 /**
- * An address without what could be a password: in the login, in the query, or in a path such as that of cameras which
- * take `/user=admin&password=...` or `/admin:...`. A folder stays as it is.
+ * An address without anything that could be a password: in the login, in the query, or in a path, such as for cameras
+ * that expect `/user=admin&password=...` or `/admin:...`. A folder is returned unchanged.
  */
 function withoutSecrets(address: string): string {
   if (!URL.canParse(address)) return address
   const url = new URL(address)
   if (url.password !== '') url.password = HIDDEN
-  // A token may be the user: only databases never take one there.
+  // The user name may be a token, except for databases.
   if (url.username !== '' && !/^(postgres(ql)?|rediss?):$/.test(url.protocol)) url.username = HIDDEN
   url.pathname = url.pathname.replace(/([=:]|%3[ad])[^/&;]*/gi, `$1${HIDDEN}`)
   const query = [...url.searchParams].map(([name, value]) => {
@@ -73,7 +73,7 @@ function shownVariable([name, value]: [string, string]): [string, string] {
   return [name, name.endsWith('_HEADERS') ? HIDDEN : withoutSecrets(value)]
 }
 
-/** A server only warns of these, and traces nothing. */
+/** Checks settings of which a server only warns, and then does not trace. */
 async function checkTracing({ tracing }: Config): Promise<void> {
   if (tracing === null) return
   const { readExporter, readSampler } = await import('../tracing/otlp-settings.ts')

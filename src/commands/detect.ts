@@ -155,7 +155,7 @@ async function search(args: readonly string[]): Promise<void> {
   if (failure !== null) throw failure
 }
 
-/** Options that do not go with tracks. */
+/** Options that cannot be combined with tracks. */
 const ALONE = ['page', 'points', 'tiles', 'smallest', 'looks', 'confidence', 'thorough', 'min-confidence'] as const
 
 async function track(
@@ -246,7 +246,7 @@ async function collect(words: readonly string[], page: PageWish): Promise<Inputs
   const [first] = inputs
   if (first === undefined) throw new ConfigError('expected a picture, as in: lookout detect picture.jpg cat,dog')
   if (!isSingle) return { inputs, isSingle }
-  // What is wrong with the only picture is said before a model is loaded.
+  // An error in the only picture is reported before a model is loaded.
   const picture = await first.open()
   return { inputs: [{ name: first.name, open: async () => picture }], isSingle }
 }

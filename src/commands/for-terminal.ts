@@ -1,6 +1,6 @@
 /**
- * Replaces what a terminal would obey in a text that may quote a stranger's file or a model: all control characters but tabs
- * and line breaks.
+ * Replaces control characters, except tabs and line breaks, in a text that may quote an untrusted file or a model: a
+ * terminal would obey them.
  */
 export function forTerminal(message: string): string {
   return message.replace(/(?!\r\n)[^\P{Cc}\t\n]/gu, '\ufffd')

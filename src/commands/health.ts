@@ -18,7 +18,7 @@ ${SETTINGS_HELP}`,
   async run(args) {
     readOptions(args, {})
     const url = `${localUrl(await loadConfig())}/readyz`
-    // `fetch` refuses some ports at which a server may well listen.
+    // `fetch` refuses some ports on which a server may listen.
     const request = get(url, { signal: AbortSignal.timeout(ANSWER_MS), agent: false })
     const [response]: IncomingMessage[] = await once(request, 'response').catch((error: NodeJS.ErrnoException) => {
       const { message } = error.cause instanceof Error ? error.cause : error

@@ -3,8 +3,8 @@ import { readConfigFile } from '../config/read-config-file.ts'
 import { quotedSettings, unknownSettings } from '../config/unknown-settings.ts'
 
 /**
- * The settings of this process: the environment's, and below them the configuration file's. Warns of variables that look
- * like settings but are not, and of values in quotes.
+ * The settings of this process, from the environment and, with lower precedence, the configuration file. Warns of
+ * variables that look like settings but are not, and of values in quotes.
  * @param options settings that the command line names, as variables. They win.
  * @throws ConfigError
  */

@@ -19,7 +19,7 @@ import { openHttpDoor } from './mcp/http-door.ts'
 import { createMcpServer } from './mcp/mcp-server.ts'
 import { readOptions } from './options.ts'
 
-/** How long calls may take to remove what they have stored on the server. */
+/** How long calls may take to remove their files from the server. */
 const MOST_PARTING_MS = 2_000
 
 export const mcp: Command = {
@@ -51,12 +51,12 @@ lookout --help lists the settings.
     )
     const port = readPort(values.http)
     const named = await AllowedMedia.of(values.root ?? [])
-    // What the command names is for every client.
+    // Folders that the command names are for every client.
     const folders = port === null && values.root === undefined ? clientFolders : async () => named
     const place = await findPlace({ server: values.server, key: values.key })
     const model = chosenModel(place, values.model)
 
-    // A model that is loaded for this command alone is loaded with the first call.
+    // A model for this command alone is loaded at the first call.
     let opened: Promise<Opened> | null = null
     const eyes = new Eyes(async (call) => {
       call.say('Loading the model')
@@ -88,7 +88,9 @@ lookout --help lists the settings.
   },
 }
 
-/** @returns the key on a terminal; elsewhere, which may be a log, the file that has it until `shown` is disposed of. */
+/**
+ * @returns the key on a terminal; otherwise, as that may be a log, a file that holds it until `shown` is disposed of.
+ */
 async function showKey(key: string, url: string, shown: AsyncDisposableStack): Promise<string> {
   if (process.stderr.isTTY) return key
   const { dataDirectory } = await loadConfig()
@@ -99,7 +101,7 @@ async function showKey(key: string, url: string, shown: AsyncDisposableStack): P
   return `in ${path}`
 }
 
-/** What a header can carry. */
+/** A header can carry only these characters. */
 function readKey(given: string | undefined): string | undefined {
   if (given === undefined || /^[\x21-\x7e]+$/.test(given)) return given
   throw new ConfigError('--mcp-key: expected ASCII characters without blanks')

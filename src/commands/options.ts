@@ -3,9 +3,9 @@ import { type ParseArgsOptionsConfig, parseArgs } from 'node:util'
 import { ConfigError } from '../config/config.ts'
 
 /**
- * Reads what follows the name of a command.
- * @param operands their names in the command's help; all are required. Null for any number of any.
- * @param optional operands after those that may be left out.
+ * Reads the arguments of a command.
+ * @param operands their names in the command's help; all are required. Null for any number of operands.
+ * @param optional further operands that may be omitted.
  * @throws ConfigError
  */
 export function readOptions<Options extends ParseArgsOptionsConfig>(
@@ -35,13 +35,13 @@ function parse<Options extends ParseArgsOptionsConfig>(args: readonly string[], 
   try {
     return parseArgs({ args: joinNegatives(args), allowPositionals: true, options })
   } catch (error) {
-    // Node goes on about arguments that begin with a dash.
+    // Node's message continues with advice on arguments that begin with a dash.
     const [message] = (error as Error).message.split('. To specify')
     throw new ConfigError(`${message}; see --help`)
   }
 }
 
-/** `--storage -1` as `--storage=-1`: a negative number is not an option. The command validates the value. */
+/** Joins `--storage -1` to `--storage=-1`: a negative number is not an option. The command validates the value. */
 function joinNegatives(args: readonly string[]): string[] {
   const joined: string[] = []
   for (const arg of args) {
@@ -53,7 +53,7 @@ function joinNegatives(args: readonly string[]): string[] {
   return joined
 }
 
-/** A small file that an option or an operand names, without the mark that programs on Windows begin it with. @throws ConfigError */
+/** The text of a small file that an option or an operand names, without a byte order mark. @throws ConfigError */
 export async function readText(path: string): Promise<string> {
   const text = await readFile(path, 'utf8').catch((error: NodeJS.ErrnoException) => {
     throw new ConfigError(`${path} cannot be read: ${error.code}`)
@@ -66,7 +66,7 @@ export function anyOf(words: readonly string[]): string {
   return `${words.slice(0, -1).join(', ')} or ${words.at(-1)}`
 }
 
-/** One of some words, which an option has; undefined when it is not given. @throws ConfigError */
+/** The value of an option that takes one of several words; undefined if it is not given. @throws ConfigError */
 export function readChoice<Choice extends string>(
   text: string | undefined,
   option: string,
@@ -77,7 +77,7 @@ export function readChoice<Choice extends string>(
   throw new ConfigError(`${option}: expected ${anyOf(choices)}, not '${text}'`)
 }
 
-/** A day, or a time of day. `Date.parse` by itself takes much more: 5 is May 2001. */
+/** A day, or a time. `Date.parse` by itself accepts much more: 5 is May 2001. */
 const DATE = /^\d{4}-\d{2}-\d{2}([T ]\d{2}:\d{2}(:\d{2}(\.\d+)?)?(Z|[+-]\d{2}:?\d{2})?)?$/
 
 /** `90d`, `12h`, `30m`, or a date such as 2027-01-31 or 2027-01-31T12:00Z. @throws ConfigError */

@@ -2,14 +2,14 @@ export function printTable(head: readonly string[], rows: readonly (readonly str
   process.stdout.write(toTable(head, rows))
 }
 
-/** Columns as wide as what is in them. */
+/** Columns as wide as their contents. */
 export function toTable(head: readonly string[], rows: readonly (readonly string[])[]): string {
   const widths = head.map((title, column) => Math.max(title.length, ...rows.map((row) => row[column]!.length)))
   const line = (row: readonly string[]) => row.map((cell, column) => cell.padEnd(widths[column]!)).join('  ')
   return `${[head, ...rows].map((row) => line(row).trimEnd()).join('\n')}\n`
 }
 
-/** How wide lines of prose are: as wide as the narrowest usual terminal. */
+/** Width of lines of prose: that of the narrowest usual terminal. */
 export const LINE_COLUMNS = 80
 
 /** Breaks a text between words into lines of at most `columns` characters, unless a word is longer. */
@@ -27,14 +27,14 @@ export function showMoment(time: Date | null): string {
   return time === null ? '-' : time.toISOString().slice(0, 16).replace('T', ' ')
 }
 
-/** A size in the largest unit of which there is at least one. */
+/** A size in the largest unit in which it is at least 1. */
 export function showBytes(bytes: number): string {
   const units = ['B', 'KiB', 'MiB', 'GiB', 'TiB']
   const unit = Math.min(Math.floor(Math.log2(Math.max(bytes, 1)) / 10), units.length - 1)
   return `${(bytes / 2 ** (10 * unit)).toFixed(unit < 2 ? 0 : unit === 2 ? 1 : 2)} ${units[unit]}`
 }
 
-/** An array, written item by item: it may be larger than memory. Each item has a line of its own. */
+/** A JSON array, written item by item because it may be larger than memory, with one item on each line. */
 export class JsonArray {
   #isEmpty = true
 

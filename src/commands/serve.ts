@@ -30,7 +30,7 @@ ${SETTINGS_HELP}`,
     const stopped = stopSignal()
     const keyFile = join(config.dataDirectory, FIRST_KEY)
     const showsKeys = process.stdout.isTTY
-    // Without a terminal, what is printed ends in a log.
+    // Without a terminal, the output ends up in a log.
     const service = await Service.start(config, showsKeys ? {} : { keepFirstKey: (key) => writeSecret(keyFile, key) })
     keepServing(service)
     letHeapGrow()
@@ -73,7 +73,7 @@ function stopSignal() {
   // A terminal that closes may send it more than once. The first process of a container has no terminal, and the system
   // ignores it there: `docker run` passes on the one of its own terminal.
   if (process.pid !== 1) process.on('SIGHUP', begin)
-  // What bin/lookout.cjs makes of its signals. This process may have received the same ones, which are counted apart.
+  // Signals that bin/lookout.cjs passes on. This process may have received the same ones, which are counted separately.
   let passedOn = false
   const passOn = (signal: NodeJS.Signals) => {
     if (passedOn) process.exit(1)
@@ -81,7 +81,7 @@ function stopSignal() {
     begin(signal)
   }
   process.on('SIGUSR2', () => passOn('SIGTERM'))
-  // Another parent may send what it likes.
+  // Another parent may send anything.
   process.on('message', (message) => {
     if (message === 'SIGINT') passOn('SIGINT')
   })
@@ -93,11 +93,11 @@ function stopSignal() {
 }
 
 interface ShownKey {
-  /** What the greeting says of the key. */
+  /** Text about the key in the greeting. */
   readonly about: string
-  /** What stands for the key in a command, within double quotes. */
+  /** The key, or a variable for it, in a shell command within double quotes. */
   readonly inShell: string
-  /** The key itself, where it may be shown. */
+  /** The key itself, if it may be shown. */
   readonly itself: string | null
 }
 
@@ -105,8 +105,8 @@ interface ShownKey {
 const CONFIGURED: ShownKey = { about: 'as set in LOOKOUT_API_KEY', inShell: '$LOOKOUT_API_KEY', itself: null }
 
 /**
- * @param made the key that was made just now, if it may be shown; this is the only time.
- * @param file has the key of a first start without a terminal, unless the operator has removed it.
+ * @param made the key that was just created, if it may be shown; it is shown only now.
+ * @param file holds the key of a first start without a terminal, unless the operator has removed it.
  */
 function describeKey(made: string | null, file: string): ShownKey {
   if (made !== null) return { about: `${made} (keep it: it is shown only once)`, inShell: made, itself: made }

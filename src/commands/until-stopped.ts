@@ -1,12 +1,12 @@
-/** What ends a command, and the exit code that it then has. */
+/** Signals that end a command, with its exit code. */
 const EXIT_CODES = { SIGINT: 130, SIGTERM: 143 } as const
 
-/** A terminal sends one Ctrl-C to a command, and npm hands the same one on to it. */
+/** A terminal sends one Ctrl-C to a command, and npm forwards the same one to it. */
 const SAME_PRESS_MS = 500
 
 /**
  * Begins to end at the first signal. A second Ctrl-C ends the process at once.
- * @returns what stops listening.
+ * @returns a function that stops listening.
  */
 export function onStop(begin: (exitCode: number) => void): () => void {
   let begun: number | null = null
@@ -26,9 +26,9 @@ export function onStop(begin: (exitCode: number) => void): () => void {
 }
 
 /**
- * Does work that Ctrl-C ends by its signal, and the process with it. A second Ctrl-C does not wait for the disk.
- * @param partWith what to say before.
- * @throws what the work throws by itself.
+ * Runs work. Ctrl-C aborts its signal, and then ends the process. A second Ctrl-C does not wait for the disk.
+ * @param partWith called before the process ends, to print a message.
+ * @throws the work's own errors.
  */
 export async function untilStopped<Result>(
   work: (signal: AbortSignal) => Promise<Result>,

@@ -1,6 +1,6 @@
 import { forTerminal } from './for-terminal.ts'
 
-/** Says something that does not keep a command from its work. */
+/** Prints a warning. */
 export function warn(message: string): void {
   process.stderr.write(`lookout: ${forTerminal(message)}\n`)
 }

@@ -28,7 +28,7 @@ import { checkOperands, readOptions } from './options.ts'
 import { untilStopped } from './until-stopped.ts'
 
 const USUAL_FPS = 1
-/** Before a start, and after it. */
+/** Length of a clip before the start of an event, and after it. */
 const CLIP_SECONDS = 5
 
 export const watch: Command = {
@@ -98,7 +98,7 @@ async function run(args: readonly string[]): Promise<void> {
   })
 }
 
-/** A source as the API takes it. */
+/** The source in the form of the API. */
 function cameraOf(given: string, certificate?: string) {
   if (!given.includes('://')) return { type: 'camera', camera: given }
   const url = URL.canParse(given) ? new URL(given) : null
@@ -164,7 +164,7 @@ async function pushAll(client: LookoutClient, { id, pictures, fps, json, signal 
   const failure = await eachOf(inputs, 'pictures could not be looked at', async ({ name }) => {
     const medium = await openMedium(name)
     await delay(Math.max(0, due - performance.now()), undefined, { signal })
-    // A look may take longer than the time between two.
+    // A look may take longer than the interval between two.
     due = performance.now() + 1000 / fps
     const events = await client.pushFrame(id, await medium.blob(), last)
     for (const event of events) {

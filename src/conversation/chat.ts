@@ -224,7 +224,7 @@ function completionOf(
     readers: views.map((view) => view().spec.createReader()),
     maxTokens: Math.max(...branches.map(({ maxTokens }) => maxTokens!)),
     nothing,
-    // Fewer alternatives would leave out some that lie near.
+    // With fewer alternatives, some nearby coordinates would be missing.
     rate: views.length === 1 && topLogProbs === ALTERNATIVES ? views[0]!().spec.rate : undefined,
   }
 }

@@ -67,7 +67,7 @@ interface Terms {
 
 /** Time limit in seconds of a reply that no client waits for, and of a document, which may have many pages. */
 const BACKGROUND_SECONDS = 3_600
-/** Engines know only this name. */
+/** Engines know the parameter only by this name. */
 const DETECT_NAMES = namesOf([[['logprobs'], ['config', 'confidence']]])
 /** Shipped models find the texts of a page as they detect other things. */
 const OCR_NAMES = namesOf([[['categories'], ['document']]])
@@ -113,7 +113,7 @@ export class Conversations {
   }
 
   /**
-   * Starts `request.choices` replies to one chat, whose prompt is computed once. Otherwise it works as `startChat`.
+   * Starts `request.choices` replies to one chat, whose prompt is computed once. Otherwise it works like `startChat`.
    * @throws ApiError 400 with the focus tool, which looks at the images again for each reply.
    */
   startChoices(request: ChatRequest, caller: Caller, signal: AbortSignal): Promise<AsyncIterable<ChoiceEvent>> {
@@ -144,7 +144,7 @@ export class Conversations {
     return this.#options.chatBudgetSeconds ?? 120
   }
 
-  /** Starts the completions of texts, each prompt's after the last one's. Otherwise it works as `startChat`. */
+  /** Starts the completions of texts, numbered prompt by prompt. Otherwise it works like `startChat`. */
   startTexts(request: TextRequest, caller: Caller, signal: AbortSignal): Promise<AsyncIterable<ChoiceEvent>> {
     const terms = { caller, signal, media: [], seconds: this.#chatSeconds, params: [SCHEMA], names: request.names }
     return this.#started(terms, (call) => startTexts(request, call, this.#structures))
@@ -175,7 +175,7 @@ export class Conversations {
   }
 
   /**
-   * Follows things through the frames of a clip.
+   * Tracks objects through the frames of a clip.
    * @throws ApiError for an invalid request, an engine failure or a timeout before the first frame is done.
    */
   track(request: TrackRequest, caller: Caller, signal: AbortSignal): Promise<TrackReply> {
@@ -252,7 +252,7 @@ export class Conversations {
     return this.#embedded({ ...request, caller, signal }, request.inputs, (call) => embed(request, call))
   }
 
-  /** Rates each document. @throws ApiError as `embed` does. */
+  /** Scores each document. @throws ApiError as `embed` does. */
   rerank(request: RerankRequest, caller: Caller, signal: AbortSignal): Promise<EmbeddingReply> {
     const { query, documents } = request
     const inputs = [{ content: query, param: ['query'] }, ...documents]

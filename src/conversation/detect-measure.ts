@@ -13,11 +13,11 @@ import { totalPrompt } from './reply/usage.ts'
 import type { DetectRequest } from './request/detect-request.ts'
 import { gridsFor, isTiled, MOST_LOOKS } from './tiled-detect.ts'
 
-/** The prompts of all searches; of second looks there are as many as there are things, so only the most are known. */
+/** The prompts of all searches. The number of second looks depends on what is found, so only its maximum is known. */
 export interface DetectMeasure extends PromptUsage, Pick<Measurement, 'exact'> {
   /** How many frames of a clip are searched; null for a picture. */
   readonly frames: number | null
-  /** The finest first; null where the picture is searched whole. */
+  /** The finest first; null if the picture is searched as a whole. */
   readonly grids: readonly Grid[] | null
   readonly mostLooks: number
   /** The most tokens of one look. */
@@ -54,7 +54,7 @@ export async function measureDetect(request: DetectRequest, call: Call): Promise
   for (const alone of mostLooks === 0 ? [] : (labels?.map((label) => [label]) ?? [null])) {
     looks.push(await measure({ request, labels: alone, kind: 'box' }, LARGE))
   }
-  // Crops have other aspect ratios near the picture's edges, and with them a few tokens more.
+  // Near the picture's edges, crops have other aspect ratios, which may take a few tokens more.
   const lookTokens = Math.max(
     0,
     ...looks.map((one) => one.promptTokens - one.imageTokens + Math.max(one.imageTokens, limits.maxTokens)),
@@ -69,7 +69,7 @@ export async function measureDetect(request: DetectRequest, call: Call): Promise
   }
 }
 
-/** Larger than what any model gets of a picture. */
+/** Larger than any picture that a model gets. */
 const LARGE = { width: 8192, height: 8192 }
 
 /** The engine does not look at pictures that it measures. */

@@ -28,31 +28,31 @@ import type { ConfidenceRequest, DetectRequest, Targets } from './request/detect
 
 export interface DetectReply {
   readonly detections: readonly (Detection & Partial<Sureness>)[]
-  /** One for each label; of all objects, one without a label. Present where the request asks how sure the model is. */
+  /** One for each label, or one without a label for all objects. Present if the request asks for confidence. */
   readonly categories?: readonly CategoryReply[]
   /** Whether the probabilities were fitted to examples. Present with `categories`. */
   readonly isCalibrated?: boolean
-  /** `length` when an answer was truncated, or a thorough one not ready in time. */
+  /** `length` if an answer was truncated, or a thorough one was not ready in time. */
   readonly finishReason: 'complete' | 'length'
-  /** Present where the picture was searched tile by tile. */
+  /** Present if the picture was searched tile by tile. */
   readonly tiling?: Tiling
 }
 
 export interface Tiling {
   /** The finest first. */
   readonly grids: readonly Grid[]
-  /** How many things were looked at a second time. */
+  /** Number of second looks. */
   readonly looks: number
-  /** Tiles that were not searched by the deadline; null when it did not pass. */
+  /** Number of tiles that were not searched by the deadline; null if it did not pass. */
   readonly tilesLeft: number | null
 }
 
-/** How sure the model is that it has found all objects of a label; of any, where that is null. */
+/** How sure the model is that it has found all objects of a label, or all objects if the label is null. */
 interface CategoryReply extends Pick<RatedList, 'complete' | 'more'> {
   readonly label: string | null
 }
 
-/** A picture that is shrunk more than this per side may have things that the model cannot see. */
+/** A picture that is shrunk more than this per side may have objects that the model cannot see. */
 const MOST_SHRUNK = 4
 
 /** What is asked about each picture. */
@@ -76,7 +76,7 @@ export async function answerDetect(request: DetectRequest, call: Call): Promise<
   return replyAbout(original, searched, request, call)
 }
 
-/** What a picture of a size shows, and how sure the model is of it, if the request asks for that. */
+/** The reply about a picture of this size, with confidence if the request asks for that. */
 export async function replyAbout(
   picture: Size,
   searched: Searched,
@@ -101,7 +101,7 @@ export async function replyAbout(
   }
 }
 
-/** @throws ApiError 400 for an engine that does not tell how sure its model is. */
+/** @throws ApiError 400 for an engine that gives no log-probabilities. */
 export async function ratePicture(
   { searches, prefix, asking }: Searched,
   confidence: ConfidenceRequest,
@@ -125,7 +125,7 @@ export interface Searched extends Prepared {
 }
 
 /**
- * Searches the last of the images; the others are those of exemplars.
+ * Searches the last of the images; the others belong to exemplars.
  * @param admit hands the work to the engine.
  * @throws ApiError 504 when the deadline passes before the first text.
  */
@@ -185,9 +185,9 @@ export interface Asking extends Pick<SharedPrompt, 'suffix'> {
   readonly scene: Scene
   /** Tokens of the thought; null without one. */
   readonly budget: number | null
-  /** How sure the model is to say it is; null or absent where it is not. */
+  /** The confidence to compute; null or absent for none. */
   readonly confidence?: ConfidenceRequest | null
-  /** The prompt for questions that are answered at once and in words. */
+  /** The prompt for questions that are answered in words, without thinking. */
   plain(): Promise<SharedPrompt>
 }
 

@@ -16,34 +16,36 @@ import { dialectOf } from './reply/grounding.ts'
 import { ReplySpec } from './reply/reply-spec.ts'
 import type { ConfidenceRequest } from './request/detect-request.ts'
 
-/** The most likely tokens that are told beside each. vLLM tells no more unless it was started for that. */
+/** The number of alternatives for each token. vLLM returns no more unless it was started with a higher limit. */
 export const ALTERNATIVES = 20
 /** Reading a reply takes room for one token after the prompt. */
 const ROOM_TO_READ = { ...AS_MANY_AS_FIT, maxTokens: 1 }
-/** Lists whose end is surer than this lack hardly any object, and one more would not be right. */
+/** A list with a lower probability of continuing is almost always complete, and one more object would be wrong. */
 const LEAST_MORE = 0.01
 const CONFIDENCE = ['config', 'confidence']
 
-/** The searches of one request, and how their questions were put. */
+/** The searches of one picture, and how their questions were asked. */
 export interface Searched {
   readonly searches: readonly DetectionSearch[]
   readonly kind: DetectionKind
   readonly scene: Scene
   /** The parameter that errors about the searches name. */
   readonly param: string
-  /** All before the questions: it ends with the image. */
+  /** The prompt before the questions, which ends with the image. */
   readonly prefix: MeasuredPrompt
-  /** The prompt of a question that is answered at once and in words: told to detect, the model would answer with objects. */
+  /**
+   * The prompt of a question that is answered in words. With the instruction to detect, the model would write objects.
+   */
   readonly plain: SharedPrompt
 }
 
 export interface Rating {
   readonly lists: readonly RatedList[]
-  /** False when the deadline passed before a thorough answer was ready: then it is as sure as one that is not thorough. */
+  /** False if the deadline passed before a thorough rating was ready: then it is like one that is not thorough. */
   readonly isComplete: boolean
 }
 
-/** What a thorough answer has besides. */
+/** Additional evidence of a thorough rating. */
 interface SecondLook {
   readonly further: ReadonlyMap<DetectionSearch, FurtherObject>
   readonly reads: ReadonlyMap<Leaf, number>
@@ -52,9 +54,9 @@ interface SecondLook {
 const NO_SECOND_LOOK: SecondLook = { further: new Map(), reads: new Map() }
 
 /**
- * Says how sure the model is of what it has found. A thorough answer has one object more for each list that may lack some: the
- * model writes one that it would not have given. And it is asked about each place.
- * @throws ApiError 400 for an engine that gives no log-probabilities, or cannot read where it must.
+ * Rates the objects that the model has found. For a thorough rating, the model must write one more object for each list
+ * that may lack some, and is asked about each place.
+ * @throws ApiError 400 for an engine that gives no log-probabilities, or cannot score the replies that a rating needs.
  */
 export async function rateSearches(
   searched: Searched,
@@ -71,7 +73,7 @@ export async function rateSearches(
     if (isThorough) ({ further, reads } = await lookAgain(searched, call))
     else if (asksFurther) further = await findFurther(searched, call)
   } catch (error) {
-    // What has been found counts, with what is known of it.
+    // The objects count, with the evidence so far.
     if (!deadline.caused(error)) throw error
     isComplete = false
   }
@@ -86,17 +88,17 @@ async function lookAgain(searched: Searched, call: Call): Promise<SecondLook> {
   const further = await findFurther(searched, call)
   const found = [...searched.searches.flatMap(({ leaves }) => leaves), ...[...further.values()].map(({ leaf }) => leaf)]
   const reads = await readPlaces(found, searched, call)
-  // Only a read tells those that are right from the others.
+  // Only a read separates the right ones from the others.
   return { further: new Map([...further].filter(([, { leaf }]) => reads.has(leaf))), reads }
 }
 
-/** An engine that holds its model to no constraint may find points in place of boxes, or boxes in place of points. */
+/** The form of an answer. An engine that enforces no constraint may yield points instead of boxes, or the reverse. */
 function formOf({ leaves: [first] }: DetectionSearch, { kind: asked, scene }: Searched, { model }: Call): AnswerForm {
   const kind = first === undefined ? asked : first.kind === 'point' ? 'point' : 'box'
   return dialectOf(model.card).detection.form(kind, scene)
 }
 
-/** Has the model write one more object for each list. None that it has written before counts. */
+/** Makes the model write one more object for each list. Objects that it has written before do not count. */
 async function findFurther(searched: Searched, call: Call): Promise<ReadonlyMap<DetectionSearch, FurtherObject>> {
   const { searches, kind, scene, param, prefix } = searched
   const { model, organisation, signal } = call
@@ -117,7 +119,7 @@ async function findFurther(searched: Searched, call: Call): Promise<ReadonlyMap<
       search.continued({ branch, reply: spec.createReader(), createReader: () => reader(scene), begun: answer }),
     )
   }
-  // Each by itself, so that an engine which has kept the answers goes on from them.
+  // Separate works, so that an engine that has cached the answers continues them.
   const ask = async (search: DetectionSearch) => {
     const work = { organisation, prefix: prefix.parts, branches: [search.branch], whole: true }
     await followSearches([search], await model.engine.generate(work, signal))
@@ -132,7 +134,7 @@ async function findFurther(searched: Searched, call: Call): Promise<ReadonlyMap<
   )
 }
 
-/** How likely the model finds each object at its place, when it is asked about that alone. */
+/** The probability of each object at its place, from a separate question about it. */
 async function readPlaces(
   leaves: readonly Leaf[],
   { scene, prefix: { parts }, plain, param }: Searched,

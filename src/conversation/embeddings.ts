@@ -18,7 +18,7 @@ export interface EmbeddingReply {
 }
 
 /**
- * Makes a vector of each input.
+ * Computes a vector for each input.
  * @throws ApiError for a model that makes none, an input that does not fit, or dimensions that the model does not allow.
  */
 export async function embed(
@@ -39,7 +39,7 @@ export async function embed(
   return { vectors: vectors.map((vector) => cut(vector, dimensions)), promptTokens }
 }
 
-/** Rates each document. @returns vectors of one number, from 0 to 1. @throws ApiError as `embed` does. */
+/** Scores each document. @returns vectors of one number, from 0 to 1. @throws ApiError as `embed` does. */
 export async function rerank({ query, documents, documentTokens }: RerankRequest, call: Call): Promise<EmbeddingReply> {
   checkMakes('rerank', call.model)
   const media = await loadOf([{ content: query, param: ['query'] }, ...documents], call)
@@ -51,7 +51,7 @@ export async function rerank({ query, documents, documentTokens }: RerankRequest
   return run(pairs, call, false)
 }
 
-/** The turns of inputs that may have more than a text. */
+/** The turns of inputs that may contain media. */
 export function turnsOf(inputs: EmbeddingRequest['inputs']): readonly PlacedMessage[] {
   return inputs.flatMap(({ content }) => (isParts(content) ? [content.placed] : []))
 }
@@ -60,7 +60,7 @@ function isParts(content: InputContent | readonly number[]): content is PartsInp
   return typeof content === 'object' && 'placed' in content
 }
 
-/** @throws ApiError 400 for pictures that the model does not take, or that cannot be loaded. */
+/** @throws ApiError 400 for pictures that the model does not support, or that cannot be loaded. */
 async function loadOf(inputs: EmbeddingRequest['inputs'], call: Call): Promise<LoadedMedia> {
   const turns = turnsOf(inputs)
   checkMedia(turns, call.model)
@@ -70,7 +70,7 @@ async function loadOf(inputs: EmbeddingRequest['inputs'], call: Call): Promise<L
   return media
 }
 
-/** What the engine is shown. Texts alone are one text. */
+/** Converts an input for the engine. Texts without media become one text. */
 function shownOf(content: InputContent, media: LoadedMedia): EmbedContent {
   if (typeof content === 'string') return content
   const parts = contentOf(content.placed, media)
@@ -91,7 +91,7 @@ const DOES = { embeddings: 'makes embeddings', rerank: 'rates documents' } as co
 function checkMakes(asked: (typeof MADE)[number], model: ServedModel): void {
   if (model.served.capabilities.includes(asked)) return
   const other = MADE.find((one) => model.served.capabilities.includes(one))
-  // The states of a model that was trained to write tell little of how alike two texts are.
+  // The hidden states of a model that was trained to write say little about the similarity of texts.
   const does = other === undefined ? 'writes text and makes' : `${DOES[other]} and makes`
   const none = asked === 'rerank' ? 'no scores of documents' : 'no embeddings'
   throw invalidRequest(`${named(model)} ${does} ${none}`, 'model')
@@ -111,7 +111,7 @@ function checkDimensions(asked: number, model: ServedModel, whole: number | null
   )
 }
 
-/** The beginning of a vector, of length 1 again. */
+/** The beginning of a vector, normalised to length 1. */
 function cut(vector: Float32Array, dimensions: number): Float32Array {
   const kept = vector.subarray(0, dimensions)
   const length = Math.hypot(...kept)

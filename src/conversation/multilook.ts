@@ -36,8 +36,8 @@ export interface MultilookMeasure {
 /**
  * Answers every prompt over the shared context. An error in a prompt's own content, an engine error about it, and a
  * timeout fail that prompt alone. An error in the context fails the call.
- * @returns when the engine has admitted the prompts. Iterate the events, or abort the call's signal; they throw the first
- * prompt's error when all prompts have failed.
+ * @returns the events, once the engine has admitted the prompts. Iterate them, or abort the call's signal; they throw
+ * the first prompt's error when all prompts have failed.
  * @throws ApiError when the call fails, or all prompts fail, before the engine has admitted any.
  */
 export async function startMultilook(request: MultilookRequest, call: Call): Promise<AsyncIterable<MultilookEvent>> {
@@ -79,7 +79,10 @@ function usageOf(prompts: readonly PromptUsage[], sharedTokens: number): Multilo
   return { promptTokens, cachedTokens, audioTokens }
 }
 
-/** Checks the call, loads its media, and makes the branches of every prompt: one for each view. Prompts with errors fail. */
+/**
+ * Checks the call, loads its media, and builds the branches of every prompt: one for each view. Prompts with errors
+ * fail.
+ */
 async function begin(request: MultilookRequest, call: Call): Promise<Begun> {
   const { model, style, signal, dropped } = call
   const given = placeMessages(request.context, 'context')

@@ -17,7 +17,7 @@ import { type OcrRequest, referenceOf } from './request/ocr-request.ts'
 export interface OcrReply {
   /** In the order of the request. */
   readonly pages: readonly OcrPage[]
-  /** Size of the document; null where it did not come with the request. */
+  /** Size of the document in bytes; null if it was not part of the request. */
   readonly byteLength: number | null
 }
 
@@ -33,9 +33,9 @@ export interface OcrPage {
 }
 
 export interface OcrBlock extends Omit<PageBlock, 'box'> {
-  /** Left, top, right and bottom in pixels; null where the model does not say it. An image has one. */
+  /** Left, top, right and bottom in pixels; null if the model gives none. An image always has one. */
   readonly box: PageBox | null
-  /** PNG of an image that the reply is to show. */
+  /** PNG of an image, if the reply includes images. */
   readonly picture?: Buffer
 }
 
@@ -51,7 +51,8 @@ const PAGES = ['pages']
 
 /**
  * Reads the pages of a document, each as a work of its own.
- * @throws ApiError 400 for a model that sees nothing, a document that cannot be opened, pages that it does not have, and too many.
+ * @throws ApiError 400 for a model without image input, a document that cannot be opened, and missing or too many
+ * pages.
  */
 export async function readPages(request: OcrRequest, call: Call): Promise<OcrReply> {
   const { model } = call
@@ -92,7 +93,7 @@ interface OpenDocument {
   load(page: number, target: ImageTarget | Size, region?: GridRegion): Promise<DecodedImage>
 }
 
-/** Opens a document as what the client calls it, or else as what it is. */
+/** Opens a document as the kind that the client names, or otherwise as the kind that it is. */
 async function open(request: OcrRequest, limits: ImageTarget, { media, signal }: Call): Promise<OpenDocument> {
   const reference = referenceOf(request)
   const named = <Result>(load: (input: Parameters<typeof media.document>[0]) => Promise<Result>) =>
@@ -154,7 +155,7 @@ function mapValues(box: PageBox, of: (value: number) => number): PageBox {
   return { left: of(box.left), top: of(box.top), right: of(box.right), bottom: of(box.bottom) }
 }
 
-/** Leaves out images that are too small, that have no place, and that are more than a document may have. */
+/** Leaves out images that are too small, have no place, or exceed the limit of a document. */
 function figuresLimited(blocks: readonly OcrBlock[], { figures: { leastSide, most } }: OcrRequest): OcrBlock[] {
   let left = most ?? Number.POSITIVE_INFINITY
   return blocks.filter(({ type, box }) => {
@@ -165,7 +166,7 @@ function figuresLimited(blocks: readonly OcrBlock[], { figures: { leastSide, mos
   })
 }
 
-/** Leaves out images of later pages that are more than a document may have. */
+/** Leaves out images of later pages that exceed the limit of a document. */
 function withFewer(pages: readonly OcrPage[], { figures: { most } }: OcrRequest): readonly OcrPage[] {
   if (most === null) return pages
   let left = most

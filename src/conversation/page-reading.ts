@@ -20,7 +20,7 @@ import { ReplySpec } from './reply/reply-spec.ts'
 import type { MediaContent } from './request/message.ts'
 
 export interface PageText {
-  /** In the order of reading. */
+  /** In reading order. */
   readonly blocks: readonly PageBlock[]
   /** Whether the model had no room for more. */
   readonly isCut: boolean
@@ -28,7 +28,7 @@ export interface PageText {
 
 interface ReadOptions {
   readonly call: Call
-  /** Hands a work to the engine. */
+  /** Submits work to the engine. */
   admit(work: Work): Promise<Generation>
 }
 
@@ -36,7 +36,7 @@ interface ReadOptions {
 const PARAM = 'document'
 /** The most texts of a page that are read one by one. */
 const MOST_TEXTS = 128
-/** The most tokens of such a text. */
+/** The limit of tokens for each of these texts. */
 const TEXT_TOKENS = { maxTokens: 256, maxTokensParam: 'max_completion_tokens', clampsTokens: true } as const
 
 /** Reads a page in the way that the model's family was trained to. */
@@ -114,7 +114,7 @@ async function readPlaces(
   return { blocks, isCut: !isComplete || leaves.length > MOST_TEXTS }
 }
 
-/** From top to bottom. Those that stand beside each other are in one line, from left to right. */
+/** Sorts from top to bottom. Texts beside each other form one line, from left to right. */
 function inLines(leaves: readonly Leaf[]): readonly Leaf[] {
   const top = ({ points }: Leaf) => points[0]!.y
   const lines: { readonly bottom: number; readonly leaves: Leaf[] }[] = []

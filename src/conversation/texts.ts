@@ -13,7 +13,8 @@ import type { TextRequest } from './request/text-request.ts'
 
 /**
  * Starts the completions of texts. They are numbered prompt by prompt. Resolves when the engine has admitted them.
- * @throws ApiError 400 for a model whose server takes only messages, and for longer completions than the model gives.
+ * @throws ApiError 400 for a model whose server accepts only messages, and for longer completions than the model
+ * allows.
  */
 export async function startTexts(
   request: TextRequest,
@@ -37,7 +38,7 @@ export async function startTexts(
   // Sequential, so that a text that is too long is rejected before the others are counted.
   for (const [index, prompt] of prompts.entries()) {
     const param: Path = prompts.length === 1 ? ['prompt'] : ['prompt', index]
-    // The client has written the whole prompt: no other's text is in it that a control token could end.
+    // The client has written the whole prompt: there is no other text that a control token in it could end.
     const given = typeof prompt === 'string' ? { text: prompt } : { text: '', tokens: prompt }
     const suffix = [{ type: 'text' as const, ...given, trusted: true }]
     branches.push(await branchOf({ param, suffix, spec, asked: { ...request, n } }, call))

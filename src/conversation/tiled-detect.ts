@@ -36,20 +36,20 @@ export function isTiled(request: DetectRequest): request is TiledRequest {
   return request.tiles !== null
 }
 
-/** The most second looks: things beyond them are kept without one. */
+/** The most second looks. Further objects are kept without one. */
 export const MOST_LOOKS = 256
-/** Branches and tiles that the engine has at a time. */
+/** The most branches, and the most tiles, in the engine at a time. */
 const BRANCHES_AT_ONCE = 64
 const TILES_AT_ONCE = 16
 
-/** How sure the model is to say it is of each thing in a tile. */
+/** Rates each object in a tile. */
 const RATED: ConfidenceRequest = { least: 0, isThorough: false }
-/** The same, and what else there may be: only a fit tells what to make of that. */
+/** Rates each object and asks for one more: only a fit can weigh that. */
 const FURTHER: ConfidenceRequest = { ...RATED, asksFurther: true }
-/** With a fit, a thing that no look has reached counts from this likelihood on. */
+/** With a fit, an object without a second look counts from this probability on. */
 const LIKELY = 0.5
 
-/** A part of the picture, as the model gets it. */
+/** A part of the picture, prepared for the model. */
 type Cut = readonly [part: PixelRegion, image: RgbImage]
 
 /** How parts of the picture are searched. */
@@ -57,14 +57,15 @@ interface PartSearch {
   readonly labelsFor: (part: PixelRegion) => readonly string[] | null
   readonly finds: Map<PixelRegion, readonly Found[]>
   readonly confidence: ConfidenceRequest | null
-  /** Parts that the engine has at a time. */
+  /** The most parts in the engine at a time. */
   readonly atOnce: number
 }
 
 /**
- * Searches a picture tile by tile, each as a picture of its own, and merges what is found. Then it looks at things again, in
- * parts of the picture that show them large, and keeps those that it finds again. Where the model's likelihoods mean something,
- * a tile whose list may lack something is asked for one thing more, and only doubtful things are looked at.
+ * Searches a picture tile by tile, each as a picture of its own, and merges the finds. Then it looks at objects again,
+ * in parts of the picture that show them large, and keeps those that it finds again. If the model's probabilities are
+ * calibrated, a tile whose list may be incomplete is asked for one more object, and only doubtful objects get a second
+ * look.
  */
 export function answerInTiles(request: TiledRequest, call: Call): Promise<DetectReply> {
   return new TiledSearch(request, call).answer()
@@ -129,9 +130,9 @@ class TiledSearch {
         return { ...toDetection(onGrid(thing, original), output, original), ...(confidence && thing.sureness) }
       }),
       ...(confidence && {
-        // A list of one tile says nothing of the others.
+        // The list of one tile says nothing about the others.
         categories: (this.#labels ?? [null]).map((label) => ({ label, complete: null, more: null })),
-        // A fit is about pictures that show a thing as large as looks do.
+        // A fit is for pictures that show objects as large as looks do.
         isCalibrated: this.#call.model.card.detection !== undefined && tiles.looks === 'all',
       }),
       finishReason: this.#isComplete && this.#late === null ? 'complete' : 'length',
@@ -143,7 +144,7 @@ class TiledSearch {
     return this.#call.model.card.image!
   }
 
-  /** Whether likelihoods say what needs a look. A fit is about boxes that were found as in pictures without tiles. */
+  /** Whether probabilities decide which objects need a look. A fit is for boxes that were found without tiles. */
   get #isFitted(): boolean {
     return this.#request.tiles.looks === 'all' && this.#call.model.card.detection !== undefined
   }
@@ -153,7 +154,7 @@ class TiledSearch {
     return this.#patience.run(() => loadCuts(picture, { target, cuts }, this.#call))
   }
 
-  /** A picture that is no larger than a tile is searched as it would be without tiles. */
+  /** A picture no larger than a tile is searched as without tiles. */
   async #answerWhole(whole: DecodedImage): Promise<DetectReply> {
     this.#call.held.dispose()
     const kind = kindToFind(this.#request, this.#labels, this.#call.model)
@@ -164,8 +165,8 @@ class TiledSearch {
   }
 
   /**
-   * Parts of the picture, as many at a time as one task of a decoder returns.
-   * @param known those that are loaded already: some that come before the parts, and the first of the parts.
+   * Loads parts of the picture, as many at a time as one decoder task returns.
+   * @param known images that are already loaded: some that come before the parts, and the first of the parts.
    */
   async *#cuts(
     parts: readonly PixelRegion[],
@@ -191,7 +192,7 @@ class TiledSearch {
         for await (const [part, image] of cuts) {
           const asked = { request, labels: labelsFor(part), kind: 'box' } as const
           const images = [...this.#exemplars, { image, original: part }]
-          // Only what continues is worth keeping: the same part is rarely asked about again.
+          // Caching pays only if the search continues: the same part is rarely asked about again.
           const isTransient = this.#exemplars.length === 0 && confidence?.isThorough !== true
           const admit = (work: Work) => this.#patience.generate({ ...work, isTransient })
           const searched = await searchPicture(asked, images, this.#call, admit)
@@ -212,9 +213,9 @@ class TiledSearch {
     confidence: ConfidenceRequest | null,
   ): Promise<readonly Found[]> {
     const { leaves, searches } = searched
-    // Some engines do not tell how sure the model is, and the request may not ask.
+    // Some engines give no log-probabilities, and the request may not need them.
     const isRated = this.#request.confidence !== null || searches.every(({ isRated }) => isRated)
-    // An engine that holds its model to no constraint may find points, which cannot be matched across tiles.
+    // An engine that enforces no constraint may yield points, which cannot be matched across tiles.
     const isBox = ({ kind }: Leaf) => kind === 'point_box'
     if (confidence === null || !isRated) return leaves.filter(isBox).map((leaf) => foundIn(leaf, part))
     const { lists, isComplete } = await this.#patience.run(() => ratePicture(searched, confidence, this.#call))
@@ -225,7 +226,7 @@ class TiledSearch {
       .map(({ leaf, ...sureness }) => foundIn(leaf, part, sureness))
   }
 
-  /** Looks at things again where that may change what is known of them. */
+  /** Looks again at objects whose rating that may change. */
   async #lookAgain(
     things: readonly Thing[],
     picture: Size,
@@ -262,7 +263,7 @@ class TiledSearch {
     return { things: withoutRepeats(kept, [...others]), looks: finds.size }
   }
 
-  /** In the order of the labels; those of one label from top to bottom. */
+  /** Sorts by the order of the labels, and within a label from top to bottom. */
   #sorted(things: readonly Thing[]): Thing[] {
     const labels = this.#labels ?? [...new Set(things.map(({ mention }) => mention))]
     const order = new Map(labels.map((label, index) => [label, index]))

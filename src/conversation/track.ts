@@ -27,7 +27,7 @@ export interface TrackReply {
   readonly times: readonly number[]
   /** Size of the upright video; null for frames. */
   readonly size: Size | null
-  /** What the next request hands in. */
+  /** The state for the next request. */
   readonly state: string
   /** Frames that the time limit left out, at the end. */
   readonly framesLeft: number
@@ -36,7 +36,7 @@ export interface TrackReply {
 }
 
 type TrackedDetection = Detection & {
-  /** From 1; the same one in all frames that show the thing. */
+  /** From 1; the same in all frames that show the object. */
   readonly track: number
   readonly seconds: number
 }
@@ -46,20 +46,20 @@ interface Frame {
   readonly seconds: number
 }
 
-/** How often a video is looked at by a model whose card does not say so. */
+/** The frame rate for models whose cards give none. */
 const FRAMES_PER_SECOND = 2
 const MOST_FRAMES = 128
 /** The most names of tracks that are looked for in one frame, each in a branch of its own. */
 const MOST_NAMES = 8
-/** The side of what is only a point, in thousandths of the picture's height. */
+/** The side length of a point, in thousandths of the picture's height. */
 const POINT_SIDE = 50
 const STATE = ['config', 'state']
 const FRAMES = ['media', 'frames']
 
 /**
- * Searches frames one after the other, and says which detections are of the same thing. Beside the labels, each frame is
- * searched for the names of the tracks so far ("red circle"), which the model gives when a thing is first seen: that tells alike
- * things apart, and finds things that the labels alone miss.
+ * Searches frames one after the other, and matches detections of the same object. Beside the labels, each frame is
+ * searched for the names of the tracks so far ("red circle"), which the model gives when an object is first seen: names
+ * distinguish similar objects, and find objects that the labels alone miss.
  */
 export async function answerTracks(request: TrackRequest, call: Call): Promise<TrackReply> {
   const { deadline } = call
@@ -106,7 +106,9 @@ async function openClip(request: TrackRequest, call: Call) {
   return { asked: { request, labels, kind: kindToFind(request, labels, model) }, shown, frames, size, state }
 }
 
-/** Measures the searches of frames. Those by the names of tracks depend on what is found, so only the most are known. */
+/**
+ * Measures the searches of frames. Searches by names of tracks depend on what is found, so only their maximum is known.
+ */
 export async function measureTracks(request: TrackRequest, call: Call): Promise<DetectMeasure> {
   const { asked, shown, frames, state } = await openClip(request, call)
   const bySize = new Map<string, Awaited<ReturnType<typeof measurePicture>>>()
@@ -134,7 +136,7 @@ export async function measureTracks(request: TrackRequest, call: Call): Promise<
   }
 }
 
-/** Whether things are named when they are first seen. */
+/** Whether objects are named when they are first seen. */
 function givesNames({ kind, request }: Pick<Asked, 'kind' | 'request'>): boolean {
   return kind === 'box' && request.exemplars.length === 0
 }
@@ -165,7 +167,7 @@ async function searchFrame(
   }
   const groups = groupsOf(labels)
   const before = tracks.at(seconds)
-  // What was found under a name is the thing that was found under a label where their boxes overlap: points never do.
+  // An object found under a name is matched by overlap with one found under a label: points never overlap.
   const isNamed = asking.kind === 'box'
   const names = isNamed ? [...new Set(before.flatMap(({ name }) => name ?? []))].slice(0, MOST_NAMES) : []
   const searches = await search([...groups, ...names.map((name) => [name])])
@@ -180,7 +182,7 @@ async function searchFrame(
     { label: labelKey(leaf.mention ?? ''), place: placeOf(leaf, aspect), name: matched.names[index]! },
   ])
   for (const leaf of matched.others) {
-    // Two tracks of one name and different labels: either may go on here.
+    // Two tracks may have the same name and different labels: either may continue here.
     for (const label of new Set(before.filter(({ name }) => name === leaf.mention).map((track) => track.label))) {
       const mention = labels === null ? leaf.mention : labels.find((one) => labelKey(one) === label)
       if (mention === undefined) continue
@@ -219,7 +221,7 @@ function placeOf({ kind, points }: Leaf, aspect: number): Place {
   return { x: from!.x * aspect + width / 2, y: from!.y + height / 2, width, height }
 }
 
-/** @throws ApiError 400 for frames that are too many, or before the state. */
+/** @throws ApiError 400 for too many frames, or frames before the time of the state. */
 function checkFrames({ media, exemplars, negatives }: TrackRequest, state: TracksState | null): void {
   if (media.type === 'video') return
   const { frames } = media
@@ -232,7 +234,7 @@ function checkFrames({ media, exemplars, negatives }: TrackRequest, state: Track
   throw invalidRequest(say`Invalid '${param}': the state ends at ${end} seconds, and frames must not be earlier`, param)
 }
 
-/** @returns the frames, in order of time; of a video, those after the state's. */
+/** @returns the frames, in order of time; for a video, those after the time of the state. */
 async function loadFrames(
   { media, exemplars, negatives }: TrackRequest,
   state: TracksState | null,
@@ -251,11 +253,11 @@ async function loadFrames(
   const limits = { ...card.image!, framesPerSecond, maxFrames }
   const most = MAX_MEDIA - exemplars.length - negatives.length
   const { frames, original } = await loadVideoPictures(urls[0]!, { limits, maxFrames: most }, call)
-  // A video that takes longer than a request may is handed in again, with the state.
+  // A video that takes too long for one request is sent again, with the state.
   const looks = frames
     .map(({ image, since }) => ({ picture: { image, original }, seconds: toMs(since) / 1000 }))
     .filter(({ seconds }, index, all) => {
-      // One frame of a slow video is sampled several times.
+      // A frame of a slow video may be sampled several times.
       return seconds !== all[index - 1]?.seconds && (state === null || toMs(seconds) > state.at)
     })
   return { frames: looks, size: original }
@@ -269,7 +271,7 @@ async function openState(sealed: string | null, call: Call): Promise<TracksState
   throw invalidRequest(message, STATE)
 }
 
-/** States are of one organisation and one model. */
+/** A state is bound to one organisation and one model. */
 function contextOf({ organisation, model }: Call): readonly string[] {
   return ['tracks', organisation, model.id]
 }

@@ -8,15 +8,15 @@ import type { ContentPart, Message } from './request/message.ts'
 /** A conversation whose reply is a transcript. */
 interface TranscriptionChat {
   readonly messages: readonly Message[]
-  /** What the model writes before the transcript ends with this; null for a model that writes nothing else. */
+  /** Ends the text that the model writes before the transcript; null for a model that writes only the transcript. */
   readonly mark: string | null
 }
 
-/** What is written down: what is said, or what it means in English. */
+/** Whether to write down the speech, or its translation into English. */
 export type SpeechTask = 'transcription' | 'translation'
 
 /**
- * Asks a model to write down what is said, as its family was trained to.
+ * Asks a model to transcribe or translate speech, in the way its family was trained.
  * @throws ApiError 400 naming `model` for one that was not trained to translate.
  */
 export function transcriptionChat(

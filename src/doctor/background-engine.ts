@@ -7,13 +7,13 @@ import type { Work } from '../inference/contract/work.ts'
 import { ApiError } from '../lib/errors/errors.ts'
 import { Unavailable } from './examination.ts'
 
-/** An engine that is busy, loads or starts again for longer than all these attempts is given up. */
+/** If an engine is busy, loading or restarting for longer than all these attempts, the examination gives up. */
 const MOST_TRIES = 30
 const LONGEST_PAUSE_S = 30
 
 /**
- * An engine as an examination uses it beside clients: one work at a time, behind the work of all others. What the engine
- * is too busy for is tried again.
+ * An engine for an examination while it serves clients: one work at a time, behind the work of all others. Work for
+ * which the engine is too busy is retried.
  */
 export class BackgroundEngine implements Engine {
   readonly #engine: Engine
@@ -68,12 +68,12 @@ export class BackgroundEngine implements Engine {
     return this.#patiently(() => this.#engine.measure({ ...work, priority: 'background' }, signal), signal)
   }
 
-  /** Lets go of the engine, which serves others too. */
+  /** Releases the engine, which serves others too. */
   async close(): Promise<void> {
     this.#hold?.release()
   }
 
-  /** Waits for the works before. @returns what ends this one. */
+  /** Waits for earlier work. @returns a function that ends this one. */
   async #turn(signal: AbortSignal): Promise<() => void> {
     const before = this.#last
     const { promise, resolve } = Promise.withResolvers<void>()

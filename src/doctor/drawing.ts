@@ -3,7 +3,7 @@ import type { Size } from '../media/pixels.ts'
 import { type Box, centreOf } from './coordinates/convention.ts'
 import { seededRandom, shuffled } from './random.ts'
 
-/** Colours that any model names alike. */
+/** Colours that all models call by the same name. */
 export const COLOURS = {
   red: [220, 20, 30],
   green: [20, 150, 50],
@@ -34,13 +34,13 @@ const SIZES: readonly Size[] = [
 ]
 /** Sides of shapes, as shares of the image's shorter side. */
 const SIDES = [0.2, 0.27, 0.15, 0.23]
-/** Centres lie within this share of either side: a shape with the centre of another one is still on the image. */
+/** Centres lie within this middle share of either side, so that any shape fits on the image around any centre. */
 const MIDDLE = 0.6
-/** Steps of the R2 sequence, whose points are spread evenly, however many there are. */
+/** Steps of the R2 sequence, whose points are evenly spread for any number of them. */
 const SPREAD = { x: 0.7548776662466927, y: 0.5698402909980532 }
 
 /**
- * Plans images with targets of each kind, colour and size, at places all over the image. Places and colours are assigned at
+ * Plans images with targets of each kind, colour and size, all over the image. Places and colours are assigned at
  * random, so that a model that does not see them can only guess.
  */
 export function planDrawings(count: number, seed = 1): Drawing[] {

@@ -40,7 +40,7 @@ const CHECKS = {
 
 export type CheckName = keyof typeof CHECKS
 
-/** What is worth knowing of a model before its first use, in the order in which it is found out. */
+/** The checks that matter before a model's first use, in the order in which they run. */
 export const FIRST_CHECKS: readonly CheckName[] = ['template', 'images', 'coordinates', 'tools', 'thoughts']
 
 /** Images that the model is asked about. Fewer say less; six are the fewest that can exclude chance. */
@@ -48,15 +48,15 @@ export const IMAGES = { default: 12, first: 8, fewest: 6, most: 100 } as const
 
 export interface ExaminationOptions extends Pick<SubjectOptions, 'media'> {
   readonly card: ModelCard
-  /** The id, of those that the card serves, whose promises are checked. */
+  /** The id of the card whose promises are checked. */
   readonly served: ServedId
-  /** Loaded. Where its speed is measured, it serves no other requests. */
+  /** Loaded. If its speed is measured, it must serve no other requests. */
   readonly engine: Engine
   /** Number of images. */
   readonly images: number
   /** By default all. */
   readonly checks?: readonly CheckName[]
-  /** What the checks before these have found. */
+  /** Findings of earlier checks. */
   readonly earlier?: readonly Finding[]
   /** `interactive` by default. */
   readonly priority?: Priority
@@ -64,20 +64,20 @@ export interface ExaminationOptions extends Pick<SubjectOptions, 'media'> {
   readonly signal?: AbortSignal
 }
 
-/** The engine could not be asked, for long: that says nothing of the model. */
+/** The engine was unavailable for too long, which says nothing about the model. */
 export class Unavailable extends Error {
   override readonly name = 'Unavailable'
 }
 
-/** The findings of one check; `card` where the model cannot be asked anything, or writes no text. */
+/** The findings of one check; `card` if the model cannot be asked anything, or writes no text. */
 export interface Checked {
   readonly check: CheckName | 'card'
   readonly findings: readonly Finding[]
 }
 
 /**
- * Examines a model: what it does, against what its card promises. Findings come as they are made. That a check cannot be
- * carried out, or the model cannot be asked anything, is a finding, too.
+ * Examines whether a model does what its card promises, and yields findings as they are made. A check that cannot be
+ * carried out, or a model that cannot be asked anything, is a finding too.
  */
 export async function* examine(options: ExaminationOptions): AsyncGenerator<Finding, void, void> {
   for await (const { findings } of examineByCheck(options)) yield* findings

@@ -13,7 +13,7 @@ export interface ExaminerOptions {
   readonly models: Pick<ModelCatalog, 'list' | 'find' | 'isStored'>
   readonly media: MediaSource
   readonly pool: {
-    /** Whether the model is in memory, or has room there beside all that is. */
+    /** Whether the model is in memory, or fits there beside the loaded ones. */
     hasRoomFor(engine: Engine): boolean
     /** Frees the memory of a model that no client has used. */
     unloadUnused(engine: Engine): Promise<void>
@@ -23,7 +23,7 @@ export interface ExaminerOptions {
 
 /** Memory may become free without a notification. */
 const LOOK_MS = 5_000
-/** The kept examination is read at most once in this time, for any number of clients. */
+/** The stored examination is read at most once in this time, for any number of clients. */
 const READ_MS = 1_000
 
 const NO_ROOM = 'It waits until the model has room in memory beside those that are loaded, or a request loads it.'
@@ -38,12 +38,12 @@ interface Job {
 }
 
 /**
- * Examines models of the store while a server runs, one at a time, behind the requests of its clients. What it finds is
- * kept beside their cards.
+ * Examines models of the store while a server runs, one at a time, behind the requests of its clients. The findings are
+ * stored beside their cards.
  */
 export class Examiner {
   readonly #options: ExaminerOptions
-  /** In the order in which they were asked for, by their cards. */
+  /** In the order of the requests, by card. */
   readonly #jobs = new Map<string, Job>()
   readonly #read = new Map<string, { readonly at: number; readonly kept: Promise<KeptExamination | null> }>()
   readonly #warnOnce: (problem: string) => void
@@ -69,7 +69,7 @@ export class Examiner {
     return job.examination
   }
 
-  /** Ends the examination of a model. @returns what is kept of it, and null where there is none. */
+  /** Ends the examination of a model. @returns the stored examination; null if there is none. */
   async skip(model: ServedModel): Promise<KeptExamination | null> {
     const job = this.#jobs.get(model.card.file)
     if (job !== undefined) {
@@ -83,7 +83,7 @@ export class Examiner {
     return this.of(model)
   }
 
-  /** What is kept of a model; null where it was never examined. */
+  /** The stored examination of a model; null if it was never examined. */
   of({ card: { file } }: ServedModel): Promise<KeptExamination | null> {
     const known = this.#read.get(file)
     if (known !== undefined && performance.now() - known.at < READ_MS) return known.kept
@@ -92,7 +92,7 @@ export class Examiner {
     return kept
   }
 
-  /** What clients of a model should know before they use its answers; null for nothing. */
+  /** A warning for clients that use the model's answers; null for none. */
   async warningOf(model: ServedModel): Promise<string | null> {
     const kept = await this.of(model)
     return kept === null ? null : placesWarning(kept.findings)
@@ -109,7 +109,7 @@ export class Examiner {
     }
   }
 
-  /** Looks again whether there is memory: for the model that is examined, and for those that wait. */
+  /** Checks the free memory again, for the model that is being examined and for those that wait. */
   poke(): void {
     if (this.#current !== null && !this.#hasRoom(this.#current.job)) this.#current.yielding.abort(new Crowded())
     this.#poked.resolve()
@@ -145,7 +145,7 @@ export class Examiner {
         for (const one of this.#jobs.values()) {
           if (one.examination.state === 'running' || one.examination.overall === null)
             await this.#keep(one, { ...one.examination, state: 'waiting', overall: NO_ROOM })
-          // The model has been deleted meanwhile.
+          // The model may have been deleted meanwhile.
           if ((await this.#options.models.find(one.model.id))?.card !== one.model.card) this.#drop(one)
         }
         await Promise.race([poked, new Promise((resolve) => setTimeout(resolve, LOOK_MS).unref())])
@@ -195,7 +195,7 @@ export class Examiner {
     this.#read.delete(card.file)
   }
 
-  /** Where the store cannot be written, nothing is kept, and the log says so. */
+  /** If the store is read-only, nothing is stored, and the log says so. */
   async #keep(job: Job, examination: KeptExamination): Promise<void> {
     job.examination = examination
     const { file } = job.model.card

@@ -7,7 +7,7 @@ import type { Subject } from './subject.ts'
 export interface Exhibit {
   readonly drawing: Drawing
   readonly png: Buffer
-  /** As the model gets it. */
+  /** Prepared for the model. */
   readonly image: DecodedImage
   readonly frame: Frame
 }
@@ -25,7 +25,7 @@ export async function drawExhibits(subject: Subject, count: number, seed?: numbe
   return exhibits
 }
 
-/** What a question calls the shape that is asked about: `red square`. */
+/** The name of the target in a question: `red square`. */
 export function targetName({ drawing: { target } }: Exhibit): string {
   return `${target.colour} ${target.kind}`
 }

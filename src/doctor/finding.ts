@@ -1,7 +1,7 @@
 /**
- * `ok`: as the card promises. `warning`: it works, and somebody should know this. `failed`: it does not do what the card
- * promises. `noise`: answers are no better than chance. `skipped`: nothing to check, for the reason given. `measured`:
- * nothing to judge by.
+ * `ok`: as the card promises. `warning`: it works, with a limitation that users should know. `failed`: it does not do
+ * what the card promises. `noise`: answers are no better than chance. `skipped`: not checked, for the given reason.
+ * `measured`: a measurement without a verdict.
  */
 type Verdict = 'ok' | 'warning' | 'failed' | 'noise' | 'skipped' | 'measured'
 
@@ -20,7 +20,7 @@ export function isIll(findings: readonly Pick<Finding, 'verdict'>[]): boolean {
   return findings.some(({ verdict }) => verdict === 'failed' || verdict === 'noise')
 }
 
-/** All findings in a few sentences: the first one of each that is bad, and the names of warnings. */
+/** All findings in a few sentences: the first sentence of each bad one, and the names of warnings. */
 export function overall(findings: readonly Finding[]): string {
   const warned = listed(findings.filter(({ verdict }) => verdict === 'warning').map(({ check }) => check))
   const warnings = warned === '' ? '' : ` Warnings: ${warned}.`
@@ -29,26 +29,26 @@ export function overall(findings: readonly Finding[]): string {
   return `${ills.join(' ')}${warnings}`
 }
 
-/** What is bad, in a few words for a table; empty where nothing is. */
+/** The bad findings, in a few words for a table; empty if there are none. */
 export function brief(findings: readonly Pick<Finding, 'verdict' | 'finding'>[]): string {
   const ills = findings.filter((one) => isIll([one]))
   return ills.map((one) => lowered(firstSentence(one).replace(/(: .*)?[.]$/s, ''))).join('; ')
 }
 
-/** `overall` of findings that say that the model's places cannot be relied on; null where none does. */
+/** Why the model's places are unreliable, in one sentence; null if no finding says so. */
 export function placesWarning(findings: readonly Finding[]): string | null {
   const found = findings.find(({ check }) => check === 'coordinates')
   return found !== undefined && isIll([found]) ? firstSentence(found) : null
 }
 
-/** Mean error of places in patches, in the notation of the card; null where it was not measured. */
+/** Mean error of places in patches, in the notation of the card; null if it was not measured. */
 export function placesError(findings: readonly Finding[]): number | null {
   const numbers = findings.find(({ check }) => check === 'coordinates')?.numbers
   const error = (numbers?.own as { readonly error?: unknown } | undefined)?.error
   return typeof error === 'number' && Number.isFinite(error) ? Math.round(error * 100) / 100 : null
 }
 
-/** A period within a number or a name ends none. */
+/** A period within a number or a name does not end the sentence. */
 function firstSentence({ finding }: Pick<Finding, 'finding'>): string {
   const [sentence = finding] = /^.*?[.](?=\s|$)/s.exec(finding) ?? []
   return sentence

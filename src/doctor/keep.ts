@@ -6,10 +6,10 @@ import { LLAMA_RELEASE } from '../setup/native-library.mjs'
 import { type CheckName, type ExaminationOptions, examineByCheck, FIRST_CHECKS, IMAGES } from './examination.ts'
 import { type Finding, isIll, overall, placesError } from './finding.ts'
 
-/** How often it is looked whether the model is still the one that is examined. */
+/** How often to check that the examined model has not changed. */
 const LOOK_MS = 1_000
 
-/** The card or one of its files has changed or gone, or somebody else examines the model now. */
+/** The card or one of its files has changed or gone, or another process examines the model now. */
 export class Superseded extends Error {
   override readonly name = 'Superseded'
 }
@@ -42,7 +42,7 @@ export function withFindings(examination: KeptExamination, findings: readonly Fi
   }
 }
 
-/** @param remark follows what was found. */
+/** @param remark follows the findings. */
 export function ended(
   examination: KeptExamination,
   state: 'done' | 'skipped' | 'failed',
@@ -54,15 +54,15 @@ export function ended(
 }
 
 export interface KeepOptions extends Pick<ExaminationOptions, 'card' | 'engine' | 'media' | 'priority'> {
-  /** What is to be gone on with. */
+  /** The examination to continue. */
   readonly begun: KeptExamination
   readonly signal: AbortSignal
 }
 
 /**
- * Examines a stored model, and keeps beside its card what is found, check by check. The last examination is the only one
- * that has ended.
- * @throws Superseded; Unavailable; the reason of the signal; an error of the system where nothing can be kept.
+ * Examines a stored model, and stores the findings beside its card, check by check. Of the states that it yields, only
+ * the last one has ended.
+ * @throws Superseded; Unavailable; the reason of the signal; an error of the system if nothing can be stored.
  */
 export async function* keepExamining(options: KeepOptions): AsyncGenerator<KeptExamination, void, void> {
   const { file } = options.card
@@ -91,7 +91,7 @@ export async function* keepExamining(options: KeepOptions): AsyncGenerator<KeptE
         ...now.findings,
         ...findings,
       ])
-      // Nothing more can be found out of a model that cannot be asked, or that writes no text.
+      // Nothing more can be found out about a model that cannot be asked, or that writes no text.
       if (check === 'card') now = isIll(findings) ? ended(now, 'failed') : ended({ ...now, unchecked: [] }, 'done')
       else if (now.unchecked.length === 0) now = ended(now, 'done')
       yield await keep()
@@ -104,7 +104,7 @@ export async function* keepExamining(options: KeepOptions): AsyncGenerator<KeptE
   }
 }
 
-/** Whether the card has not changed, and what is kept of it is this examination. */
+/** Whether the card has not changed, and its stored examination is this one. */
 async function isCurrent(card: string, { files, startedAt, by }: KeptExamination): Promise<boolean> {
   if (!areSame(files, await filesOf(card))) return false
   const kept = await readExamination(card)

@@ -1,4 +1,4 @@
-/** Numbers from 0 up to 1, the same ones for the same seed (mulberry32), so that two examinations ask the same. */
+/** Numbers from 0 to 1, the same for the same seed (mulberry32), so that two examinations ask the same. */
 export function seededRandom(seed: number): () => number {
   let state = seed >>> 0
   return () => {

@@ -48,18 +48,18 @@ export interface Asked {
   /** The text of the system turn; null for none. */
   readonly instruction: string | null
   readonly questions: readonly Question[]
-  /** The most tokens of a thought before the reply; left out: the model is not asked to think. */
+  /** The most tokens of a thought before the reply; if left out, the model is not asked to think. */
   readonly thoughtTokens?: number
 }
 
 /** A chat request; what is left out is off. */
 export type ChatFields = Pick<ChatRequest, 'messages'> & Partial<Pick<ChatRequest, 'tools' | 'toolUse' | 'structure'>>
 
-/** A reply as the model wrote it: nothing has read, translated or removed anything. */
+/** A reply exactly as the model wrote it. */
 export interface RawReply {
   readonly text: string
   readonly finish: FinishEvent
-  /** The log-probabilities of its tokens, where the branch asks for them; else empty. */
+  /** The log-probabilities of its tokens, if the branch asks for them; otherwise empty. */
   readonly logProbs: readonly TokenLogProb[]
 }
 
@@ -111,13 +111,13 @@ export async function openSubject(options: SubjectOptions) {
 
   return {
     ...{ card, model, engine, style, prompt, generate },
-    /** Ends what is asked; a new one each time, because an old one would collect listeners. */
+    /** Ends questions; a new signal each time, because an old one would collect listeners. */
     get signal(): AbortSignal {
       return newSignal()
     },
     /** Why the model is not asked about images; null when it is. */
     blindness: model.served.modalities.includes('image') ? null : 'the model is not served with images',
-    /** An image as the model gets it. @param png bytes of a file. */
+    /** Prepares an image for the model. @param png bytes of a file. */
     async prepare(png: Buffer): Promise<DecodedImage> {
       const signal = newSignal()
       using request = media.open(ORGANISATION, signal)
@@ -143,7 +143,7 @@ export async function openSubject(options: SubjectOptions) {
       })
       return generate([...shared.prefix, ...shown], branches)
     },
-    /** What a client gets. */
+    /** Asks like a client, and returns the reply that a client gets. */
     async chat(fields: ChatFields): Promise<WholeReply> {
       const request: ChatRequest = {
         tools: [],

@@ -49,7 +49,8 @@ const ISO_MEDIA: readonly string[] = ['video/mp4', 'video/quicktime', 'audio/mp4
 const UNDECLARED = ['application/octet-stream', 'binary/octet-stream', 'text/plain', '']
 
 /**
- * The type of an upload, detected from its first bytes. Of a container that may hold sound alone, the declared type tells.
+ * The type of an upload, detected from its first bytes. For a container that may hold only sound, the declared type
+ * decides.
  * @throws ApiError 400 for a type that is not supported, or one that differs from the declared type.
  */
 export function contentTypeOf(head: Uint8Array, declared: string): MediaType {
@@ -69,7 +70,7 @@ function names(claim: string, type: MediaType, head: Uint8Array): boolean {
   const claimed = named(claim)
   if (claimed === type || claimed === audioType(type) || (ISO_MEDIA.includes(claimed) && ISO_MEDIA.includes(type)))
     return true
-  // The tag that MP3s begin with may be longer than the head, and FLAC or AAC may stand behind it.
+  // An ID3 tag, as in MP3s, may be longer than the head, and FLAC or AAC may follow it.
   return ['audio/flac', 'audio/aac'].includes(claimed) && Buffer.from(head.subarray(0, 3)).toString('latin1') === 'ID3'
 }
 
@@ -79,7 +80,7 @@ export function isDeclaredMedia(declared: string): boolean {
   return claim !== null && isSupported(claim)
 }
 
-/** The declared type; null where the client does not know it. */
+/** The declared type; null if the client does not know it. */
 function claimOf(declared: string): string | null {
   const sent = sentType(declared)
   return UNDECLARED.includes(sent) ? null : sent
@@ -89,11 +90,11 @@ function sentType(declared: string): string {
   return declared.toLowerCase().split(';', 1)[0]!.trim().slice(0, 100)
 }
 
-/** @param name of what the bytes are, as `typeName` has it. */
+/** @param name of the detected type, from `typeName`. */
 function unsupported(name: string, declared: string): ApiError {
   const claim = claimOf(declared)
   const isKnown = name.includes('/')
-  // To call the declared type unsupported would contradict the list of the supported ones.
+  // Calling the declared type unsupported would contradict the list of supported types.
   if (!isKnown && claim !== null && isSupported(claim)) return differs(claim, 'its bytes are of an unknown type')
   const shown = isKnown ? name : sentType(declared) || 'application/octet-stream'
   const also = claim === null || claim === shown ? '' : ` (declared as '${claim}')`

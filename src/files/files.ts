@@ -50,7 +50,7 @@ export interface NewFile {
 export interface FileQuery {
   /** The page starts after this id. */
   readonly after: string | null
-  /** How many files are left out before it. */
+  /** How many files are skipped before the page. */
   readonly skipped: number
   readonly limit: number
   readonly order: 'asc' | 'desc'
@@ -76,7 +76,7 @@ export class Files implements StoredFiles {
   #timer: NodeJS.Timeout | null = null
   #expiring: Promise<void> = Promise.resolve()
   #sweeping: Promise<void> | null = null
-  /** Whether the log says that it fails: a store may refuse it for ever. */
+  /** Whether the log has reported that the sweep fails: a store may refuse it for ever. */
   #complained = false
 
   constructor({ database, blobs, logger }: FilesOptions) {
@@ -93,7 +93,7 @@ export class Files implements StoredFiles {
   }
 
   /**
-   * Rejects an upload that cannot fit the quota, before it is received.
+   * Rejects an upload that cannot fit in the quota, before it is received.
    * @param bytes the least that the file can have.
    * @throws ApiError 413 or 429 `insufficient_quota`.
    */
@@ -123,7 +123,7 @@ export class Files implements StoredFiles {
   }
 
   /**
-   * Rejects what cannot fit the quota, before work is spent on it.
+   * Rejects bytes that cannot fit in the quota, before work is spent on them.
    * @throws ApiError 413 `insufficient_quota`.
    */
   async checkStorage({ organisation, limits }: Principal, bytes: number): Promise<void> {
@@ -155,10 +155,11 @@ export class Files implements StoredFiles {
   }
 
   /**
-   * Turns drafts into files that the server itself has made, all or none, together with what `settle` changes in the
-   * database. They count towards what the organisation stores, but no quota stops them: what they hold has been paid for.
+   * Turns drafts into files that the server itself has made, all or none, in one transaction with the changes of
+   * `settle`. They count towards the organisation's stored bytes, but no quota stops them: their content has been paid
+   * for.
    * @param expiresAt null for files that are kept until they are deleted.
-   * @returns the files, or null where `settle` returns false. The drafts have been kept or discarded.
+   * @returns the files, or null if `settle` returns false. The drafts have been kept or discarded.
    */
   async keepOutputs(
     organisation: string,
@@ -206,7 +207,7 @@ export class Files implements StoredFiles {
   async list(organisation: string, query: FileQuery): Promise<{ files: StoredFile[]; hasMore: boolean }> {
     const ascending = query.order === 'asc'
     const conditions: SQL[] = [eq(files.organisationId, organisation), isNull(files.hash), isCurrent]
-    // Frames of watches are many, and no client has uploaded them.
+    // There are many frames of watches, and no client has uploaded them.
     conditions.push(query.purpose === null ? ne(files.purpose, 'watch') : eq(files.purpose, query.purpose))
     if (query.after !== null) conditions.push((ascending ? gt : lt)(files.id, query.after))
     const rows = await this.#database.use((queries) =>
@@ -254,7 +255,7 @@ export class Files implements StoredFiles {
     return deleted
   }
 
-  /** Deletes files whose time is over, now and from time to time, and once the bytes of unfinished uploads. */
+  /** Deletes expired files, now and every `EXPIRY_SWEEP_MS`, and once the bytes of unfinished uploads. */
   start(): void {
     const clear = () => {
       this.#expire()
@@ -287,7 +288,7 @@ export class Files implements StoredFiles {
     }
   }
 
-  /** Once it has succeeded; meanwhile it is tried again. */
+  /** Removes the bytes of unfinished uploads. It is retried until it has succeeded once. */
   async #sweep(): Promise<void> {
     try {
       await sweepBlobs(this.#database, this.#blobs, this.#logger)
@@ -319,7 +320,7 @@ function isFile(organisation: string, id: string): SQL {
   return and(eq(files.organisationId, organisation), eq(files.id, id))!
 }
 
-/** Whether a file is not over yet. */
+/** Whether a file has not expired. */
 const isCurrent = sql`(${files.expiresAt} is null or ${files.expiresAt} > now())`
 
 function unixSeconds(time: Date): number {

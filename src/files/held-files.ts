@@ -10,7 +10,7 @@ import { addStored, checkStored, lockStored } from './storage-quota.ts'
 
 const RETRY_AFTER_S = 1
 
-/** Bytes that are stored, and become a file with what they are part of. They must be attached or released. */
+/** Stored bytes that become a file once the object that needs them is stored. They must be attached or released. */
 export interface HeldFile {
   /** SHA-256 of the bytes, in hexadecimal. */
   readonly hash: string
@@ -26,11 +26,11 @@ export interface HeldFilesOptions {
   readonly database: Database
   readonly blobs: Pick<BlobStore, 'draft'>
   readonly ids: SortedIds
-  /** Removes the bytes that are stored under some ids. */
+  /** Removes the bytes that are stored under these ids. */
   readonly removeBytes: (organisation: string, ids: readonly string[]) => Promise<void>
 }
 
-/** Stores the media of a request before it is known whether the request is kept, and makes files of it then. */
+/** Stores the media of a request before it is known whether the request is stored, and makes files of it if it is. */
 export class HeldFiles {
   readonly #options: HeldFilesOptions
 
@@ -39,8 +39,8 @@ export class HeldFiles {
   }
 
   /**
-   * Stores the bytes of files that are to become part of something. The same bytes are stored once for each organisation.
-   * @returns what each of the contents becomes; null for bytes of a type that no file may have.
+   * Stores bytes that will become files of one object. The same bytes are stored once for each organisation.
+   * @returns the held file for each of the contents; null for bytes of a type that no file may have.
    * @throws ApiError 503 when there is no space.
    */
   async hold(organisation: string, contents: readonly Uint8Array[]): Promise<(HeldFile | null)[]> {
@@ -78,9 +78,10 @@ export class HeldFiles {
   }
 
   /**
-   * Makes files of what is held, together with what they are part of: all or nothing. If it rejects that, it releases them.
-   * @param held each with a hash of its own.
-   * @param add adds what they are part of, given the files' ids by their hashes, and returns how many bytes that takes.
+   * Makes files of held bytes in one transaction with the object that needs them. If that is rejected, they are
+   * released.
+   * @param held with different hashes.
+   * @param add stores the object, given the ids of the files by their hashes, and returns how many bytes it takes.
    * @throws ApiError 413 `insufficient_quota`; 503 when the database is unavailable.
    */
   async attach(principal: Principal, held: readonly HeldFile[], add: Addition): Promise<void> {
@@ -91,7 +92,7 @@ export class HeldFiles {
       const known = hashes.length === 0 ? new Map() : await idsByHash(transaction, organisation, hashes)
       const added = held.filter(({ hash }) => !known.has(hash))
       if (added.some(({ id }) => id === null)) {
-        // What had the same bytes was deleted in the meantime.
+        // The file with the same bytes was deleted in the meantime.
         throw serviceUnavailable('Media of the request could not be stored; try again', RETRY_AFTER_S)
       }
       const ids = new Map([...known, ...added.map(({ hash, id }) => [hash, id!] as const)])
@@ -119,7 +120,7 @@ export class HeldFiles {
     }
   }
 
-  /** Removes the bytes of what is held and became no file. */
+  /** Removes held bytes that did not become a file. */
   async release(organisation: string, held: readonly HeldFile[]): Promise<void> {
     await this.#options.removeBytes(
       organisation,

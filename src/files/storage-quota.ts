@@ -33,7 +33,7 @@ export async function checkQuota(
 }
 
 /**
- * Locks the organisation's row until the transaction ends, so that what is stored at the same time cannot exceed the quota.
+ * Locks the organisation's row until the transaction ends, so that concurrent uploads cannot exceed the quota together.
  * @returns the bytes that it has stored.
  */
 export async function lockStored(transaction: Transaction, organisation: string): Promise<number> {
@@ -55,7 +55,7 @@ export function checkStored(stored: number, limits: Principal['limits'], bytes: 
   )
 }
 
-/** @param bytes negative for what was deleted. */
+/** @param bytes negative for deleted files. */
 export async function addStored(transaction: Transaction, organisation: string, bytes: number): Promise<void> {
   await transaction
     .update(organisations)

@@ -7,22 +7,22 @@ import { files } from '../storage/schema.ts'
 import { sharedSecret } from '../storage/secrets.ts'
 import { blobName, isBlobName } from './file-id.ts'
 
-/** The mark for files of a database that has not left its own: one of an earlier version, or one that is lost. */
+/** The mark for files of a database that has left none: one of an earlier version, or one that is lost. */
 const UNKNOWN = 'unknown'
-/** What `sharedSecret` makes. What else is beside marks (`.nfs0001`) is of no database. */
+/** The form of secrets from `sharedSecret`. Other names beside the marks (`.nfs0001`) belong to no database. */
 const MARK = /^[\w-]{43}$/
 const NAMES_SHOWN = 10
 
 /**
- * Removes blobs that belong to no file: what a crash leaves between bytes and row. Only a store that no other database
- * has used is swept, because the files of another one look the same. It is not swept at once: the other one has left no
- * mark before it starts with this version too.
+ * Removes blobs that belong to no file, which a crash between storing bytes and row leaves. Only a store that no other
+ * database has used is swept, because that database's files look the same. It is not swept at once, because servers of
+ * another database leave their mark only when they start with this version.
  */
 export async function sweepBlobs(database: Database, blobs: BlobStore, logger: Pick<Logger, 'warn'>): Promise<void> {
   const own = await sharedSecret(database, 'blobs')()
   const isMarked = await isMarkedLongAgo(own, blobs)
   if (isMarked === null) await mark(own, database, blobs)
-  // Servers of two databases may start on it together.
+  // Servers of two databases may start on one store at the same time.
   const others = (await marksOf(blobs)).map(({ name }) => name).filter((name) => name !== own)
   if (others.length > 0) {
     const message = 'Another database has used this blob store, so unfinished uploads are not removed from it'
@@ -43,7 +43,7 @@ export async function sweepBlobs(database: Database, blobs: BlobStore, logger: P
   logger.warn({ removed: removed.length, names }, 'Removed the bytes of unfinished uploads')
 }
 
-/** Whether the mark was there before this start, or one of another server of the same database; null without the mark. */
+/** Whether the mark is older than this start, or that of another server of the same database; null without a mark. */
 async function isMarkedLongAgo(own: string, blobs: BlobStore): Promise<boolean | null> {
   const mark = (await marksOf(blobs)).find(({ name }) => name === own)
   return mark === undefined ? null : mark.isSettled()

@@ -7,7 +7,7 @@ import type { Report } from './pull-event.ts'
 const WINDOW_MS = 5000
 const REPORT_MS = 200
 
-/** As `fetchFile`. Reports the progress now and then, while bytes arrive and while none do. */
+/** Like `fetchFile`, with regular reports of progress, even while no bytes arrive. */
 export async function fetchWithProgress(
   remote: RemoteFile,
   target: FileTarget,
@@ -25,7 +25,7 @@ export async function fetchWithProgress(
     const begin = samples.findLastIndex((sample) => ms - sample.ms > WINDOW_MS)
     samples = samples.slice(Math.max(0, begin))
     const first = samples[0]!
-    // An attempt that starts again goes back to zero.
+    // A restarted attempt goes back to zero.
     const rate = ms > first.ms ? Math.max(0, (done - first.done) / ((ms - first.ms) / 1000)) : 0
     const eta = rate > 0 ? (total - done) / rate : null
     const state = `${done} ${Math.round(rate)}`

@@ -22,7 +22,7 @@ import type { LocalFile } from './local-file.ts'
 import type { FetchingOptions, PullRequest } from './pull-options.ts'
 import { formatBytes } from './units.ts'
 
-/** Fetches a GGUF file from an address into the folder of its card. @returns what the card is to say. */
+/** Fetches a GGUF file from an address into the folder of its card. @returns the contents of the card. */
 export async function pullFile(url: URL, request: PullRequest, options: FetchingOptions): Promise<NewCard> {
   if (request.quant !== null) throw new ConfigError('--quant: an address names one file; leave the option out')
   const name = fileName(url)
@@ -81,12 +81,12 @@ function fileAt(url: URL, { hub }: FetchingOptions): RemoteFile {
   })
 }
 
-/** @returns the first file, and the size of all together. */
+/** @returns the first file, with the total size of all. */
 async function fetchFiles(files: readonly RemoteFile[], cardFolder: string, options: FetchingOptions) {
   const { hub, report } = options
   const cards = await storedCards(options.store)
   const [first] = files
-  /** Whether the folder's card has the file. Earlier versions wrote no journal that would say so. */
+  /** Whether the folder's card has the file. Earlier versions wrote no journal for it. */
   const isOfCard = (path: string) =>
     cards.some(
       ({ file, source, model, projector }) =>
@@ -109,7 +109,7 @@ async function fetchFiles(files: readonly RemoteFile[], cardFolder: string, opti
     const target = { path, size, blob: null, key: file.origin }
     targets.push({ ...target, file, isHere: isOffline || (await isFetched(target, file.validator)) })
   }
-  // A broken file is found out before all of it is fetched.
+  // A broken file is detected before all of it is fetched.
   const [head] = targets
   await readMetadata(head!.isHere ? head!.path : await head!.file.bytes(hub), head!.size, head!.file.name)
   await checkSpace(
@@ -124,7 +124,7 @@ async function fetchFiles(files: readonly RemoteFile[], cardFolder: string, opti
   return { path: head!.path, size: head!.size, bytes }
 }
 
-/** The size of a file that an earlier pull has fetched whole from this address; null where there is none. */
+/** The size of a file that an earlier pull has completely fetched from this address; null if there is none. */
 async function wholeSize(path: string, origin: string, isOfCard: boolean): Promise<number | null> {
   const kept = await readJournal(path)
   const size = (await stat(path).catch(() => null))?.size ?? null
@@ -132,7 +132,7 @@ async function wholeSize(path: string, origin: string, isOfCard: boolean): Promi
   return kept.key === origin && kept.size === size && totalOf(joined(kept.done)) === size ? size : null
 }
 
-/** Files of two addresses may have one name: the later one goes to a folder within. */
+/** Files of two addresses may have the same name: the later one goes into a subfolder. */
 async function folderFor(
   { name, origin }: RemoteFile,
   cardFolder: string,
@@ -143,7 +143,7 @@ async function folderFor(
   const plain = join(cardFolder, name)
   if ((await stat(plain).catch(() => null)) === null) return cardFolder
   const journal = await readJournal(plain)
-  // Without a journal or a card, a pull was ended in the middle.
+  // Without a journal or a card, a pull was interrupted.
   const isTaken = journal === null ? isUsed(plain) : journal.key !== origin
   return isTaken ? own : cardFolder
 }

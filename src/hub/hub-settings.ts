@@ -20,7 +20,7 @@ export async function readHubSettings(environment: Environment) {
   return {
     /** Ends with a slash. */
     endpoint: readEndpoint(environment),
-    /** Sent to the endpoint, and nowhere else. */
+    /** Sent only to the endpoint. */
     token: await readToken(environment, home),
     /** The cache that huggingface_hub, llama.cpp and vLLM share. */
     cacheRoot: withHome(environment.HF_HUB_CACHE || environment.HUGGINGFACE_HUB_CACHE || join(home, 'hub')),
@@ -30,16 +30,16 @@ export async function readHubSettings(environment: Environment) {
 }
 
 /**
- * The proxies of the environment, as undici takes them; as for curl and pip, a host without `http://` is one too, ALL_PROXY
- * stands for one that is missing or empty, and `socks5h` says that the proxy resolves names, which it does with `socks5`
- * here too. The names in NO_PROXY are left to undici.
+ * The proxies of the environment, in the form that undici expects. As in curl and pip, a host without `http://` is
+ * valid, ALL_PROXY replaces one that is missing or empty, and `socks5h` makes the proxy resolve names, which `socks5`
+ * does here too. The names in NO_PROXY are left to undici.
  * @throws HubError that names the variable, not its value: that may hold a password.
  */
 export function readProxies(environment: Environment) {
   const read = (...names: readonly string[]): string | undefined => {
     const name = names.find((one) => environment[one] !== undefined)
     const given = name === undefined ? '' : environment[name]!.trim()
-    // Not undefined: undici would read the variable itself, and fail at one of spaces.
+    // Not undefined: undici would read the variable itself, and fail if it consists of spaces.
     if (given === '') return ''
     const text = given.includes('://') ? given.replace(/^socks5h:/i, 'socks5:') : `http://${given}`
     if (URL.canParse(text) && /^(https?|socks5?):$/.test(new URL(text).protocol)) return text
@@ -50,8 +50,8 @@ export function readProxies(environment: Environment) {
 }
 
 /**
- * Whether the host is an address within a network of NO_PROXY, such as 10.0.0.0/8, or an address there such as ::1; undici
- * knows names only, and takes `::1` for a host with a port.
+ * Whether the host is an address that NO_PROXY lists, such as ::1, or one in a network that it lists, such as
+ * 10.0.0.0/8. undici supports only names, and parses `::1` as a host with a port.
  */
 export function isWithoutProxy(hostname: string, environment: Environment): boolean {
   const literal = literalAddress(hostname)

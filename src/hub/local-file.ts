@@ -9,7 +9,7 @@ import { checkEncoder, checkLanguage, readMetadata } from './choice/header-check
 import type { Metadata } from './choice/memory-estimate.ts'
 import { HubError } from './hub-error.ts'
 
-/** A file that is here, of a model or of an encoder. */
+/** A local file of a model or of an encoder. */
 export interface LocalFile {
   readonly path: string
   /** Size of all parts, in bytes. */
@@ -17,7 +17,7 @@ export interface LocalFile {
   readonly metadata: Metadata
 }
 
-/** @throws HubError for a file that is missing, in part too, or broken. */
+/** @throws HubError for a file that is missing, incomplete or broken. */
 export async function readLocal(path: string, kind: 'model' | 'projector'): Promise<LocalFile> {
   checkParts(path)
   const part = partNumber(path)
@@ -38,7 +38,7 @@ export async function readLocal(path: string, kind: 'model' | 'projector'): Prom
   return { ...first!, bytes }
 }
 
-/** Encoders in the folder of a model that was added without one, by their names. */
+/** Names of encoders in the folder of a model that was added without one. */
 export async function encodersBeside(model: string): Promise<readonly string[]> {
   const folder = dirname(resolve(model))
   const names = await readdir(folder).catch(() => [])

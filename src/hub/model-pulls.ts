@@ -11,27 +11,27 @@ import type { Removal } from './remove.ts'
 export interface ModelPullsOptions {
   /** Folder of the cards. */
   readonly store: string
-  /** Bytes that all models may take together; null for no limit. */
+  /** Bytes of memory that all models together may use; null for no limit. */
   readonly memoryLimitBytes: number | null
   readonly machineSpeed: () => Promise<MachineSpeed | null>
   readonly logger: { info(message: string): void }
 }
 
 export interface AskedPull {
-  /** As `lookout pull` takes it, of a repository or of the catalogue. */
+  /** An address as for `lookout pull`, of a repository or of the catalogue. */
   readonly model: string
   readonly projector: 'auto' | 'none'
-  /** Whether nothing is fetched: it ends when it has told what there is to choose from. */
+  /** Whether to report only the choices, and to fetch nothing. */
   readonly isDryRun: boolean
 }
 
 /**
- * What clients of a running server change in its model store. They may only name repositories of the hub: an address of
- * any other host would have the server ask that host, and a path would have it read that file.
+ * Pulls and removes models for clients of a running server. Clients may only name repositories of the hub: with an
+ * address of another host, the server would send a request to that host, and with a path, it would read that file.
  */
 export class ModelPulls {
   readonly #options: ModelPullsOptions
-  /** By the repositories that are being pulled or removed. */
+  /** Running pulls and removals, by repository. */
   readonly #running = new Map<string, Promise<unknown>>()
   readonly #closing = new AbortController()
 
@@ -40,7 +40,7 @@ export class ModelPulls {
   }
 
   /**
-   * Pulls a model. What is aborted goes on when the same is asked for again.
+   * Pulls a model. An aborted pull is resumed when the same model is requested again.
    * @returns the id that it is served under; null for a dry run.
    * @throws ApiError 400 for an address or a repository that cannot be used, 409 while the same repository is being
    * pulled, 503 when the hub cannot be reached, 507 when the disk is full; the signal's reason.
@@ -52,7 +52,7 @@ export class ModelPulls {
   ): Promise<string | null> {
     const { store, memoryLimitBytes, machineSpeed, logger } = this.#options
     const { id: repository, isShort, wanted } = await addressOf(model)
-    // The hub does not tell upper case from lower case.
+    // The hub ignores case.
     return this.#alone(repository.toLowerCase(), async () => {
       const speed = isShort && wanted === null ? await machineSpeed() : null
       if (!isDryRun) logger.info(`Pulling ${repository}${wanted === null ? '' : `:${wanted}`}`)
@@ -65,7 +65,7 @@ export class ModelPulls {
 
   /**
    * Removes a model that was pulled or added, and the files that were fetched for it.
-   * @param onCardRemoved called when the card is gone and its files are not.
+   * @param onCardRemoved called after the card is removed and before its files are.
    * @returns null when the store has none of this id.
    * @throws ApiError 409 while its repository is being pulled.
    */
@@ -82,7 +82,7 @@ export class ModelPulls {
     })
   }
 
-  /** Aborts what is under way and waits for it. */
+  /** Aborts running pulls and removals, and waits for them. */
   async close(): Promise<void> {
     this.#closing.abort()
     await Promise.allSettled(this.#running.values())
@@ -103,7 +103,7 @@ export class ModelPulls {
   }
 }
 
-/** @throws ApiError for what is no repository of the hub. */
+/** @throws ApiError for an address that is no repository of the hub. */
 async function addressOf(model: string): Promise<Extract<ModelAddress, { kind: 'repository' }>> {
   const { endpoint } = await readHubSettings(process.env)
   try {

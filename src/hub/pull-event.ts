@@ -1,20 +1,20 @@
 /** One line of the table of choices. */
 export interface Choice {
-  /** As it follows the colon of a model's address. */
+  /** The text after the colon of a model's address. */
   readonly quant: string
   readonly files: readonly string[]
   /** Size of the files, the projector's included. */
   readonly bytes: number
   /** Memory that the loaded model is estimated to take. */
   readonly memory: number
-  /** `tight`: more than the share of the memory that a model is chosen for by itself. */
+  /** `tight`: it fits, but takes more memory than a model that is chosen automatically may. */
   readonly fits: 'yes' | 'tight' | 'no'
-  /** Whether no byte must be downloaded. */
+  /** Whether nothing needs to be downloaded. */
   readonly cached: boolean
   readonly chosen: boolean
 }
 
-/** What happens while a model is fetched. With `--json` each is a line of its own. */
+/** Events while a model is fetched. With `--json`, each is a line. */
 export type PullEvent =
   | {
       readonly type: 'choice'
@@ -34,7 +34,7 @@ export type PullEvent =
   | {
       readonly type: 'progress'
       readonly file: string
-      /** Bytes that are there. */
+      /** Bytes that have arrived. */
       readonly done: number
       readonly total: number
       /** Bytes per second, lately. */
@@ -50,14 +50,14 @@ export type PullEvent =
       readonly type: 'done'
       /** The id that the model is served under. */
       readonly id: string
-      /** Further names of it. */
+      /** Its further names. */
       readonly aliases: readonly string[]
       readonly card: string
       readonly model: string
       readonly projector: string | null
       /** Source of the card that this one replaces. */
       readonly replaces: string | null
-      /** What the catalogue knows of the model: its faults, and the prompt that it was trained with. */
+      /** From the catalogue: the model's faults, and the prompt that it was trained with. */
       readonly faults: readonly string[]
       readonly prompt: string | null
     }

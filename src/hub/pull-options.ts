@@ -5,13 +5,13 @@ import type { LocalFile } from './local-file.ts'
 import type { Report } from './pull-event.ts'
 import type { Tuning } from './tuning.ts'
 
-/** What the user asked for, besides the model's address. */
+/** What the user asked for. */
 export interface PullRequest {
   /** A short name of the catalogue, a repository of the hub or the address of a file. */
   readonly address: string
-  /** In place of what follows the colon of the address; null for none. */
+  /** Replaces the text after the colon of the address; null for none. */
   readonly quant: string | null
-  /** A file of the repository, an address or a path; `auto` for the one that the rules choose, null for none at all. */
+  /** A file of the repository, an address or a path; `auto` for the one that the rules choose, null for none. */
   readonly projector: string | 'auto' | null
   /** The id to serve the model under; null for the address. */
   readonly id: string | null
@@ -23,19 +23,19 @@ export interface PullOptions {
   readonly store: string
   /** Bytes of memory that models may use. */
   readonly available: number
-  /** How fast this machine computes: asked for a model of the catalogue, whose quantisation depends on it. */
+  /** Measures this machine, for a model of the catalogue, whose quantisation depends on its speed. */
   readonly machineSpeed: () => Promise<MachineSpeed | null>
   readonly tuning: Tuning
   readonly signal: AbortSignal
   readonly report: Report
 }
 
-/** The same with what they lead to. */
+/** The options, with what is derived from them. */
 export interface FetchingOptions extends PullOptions {
   readonly hub: Hub
   /**
-   * The image encoder that an address or a path names; null for any other text.
-   * @param folder where a file that is fetched goes.
+   * Gets the image encoder at an address or a path; null for any other text.
+   * @param folder for a file that is fetched.
    */
   outsideProjector(given: string, folder: string): Promise<LocalFile | null>
 }

@@ -4,38 +4,38 @@ import { OWN_ENDS } from '../lib/guarded/guarded-process.ts'
 import { spawnLimited } from '../lib/guarded/limited-process.ts'
 import type { PullEvent } from './pull-event.ts'
 
-/** What the process is to pull. */
+/** The task of the process. */
 export interface PullTask {
   /** The address of a model in a repository of the hub. */
   readonly address: string
   readonly projector: 'auto' | 'none'
-  /** Whether it ends when it has told what there is to choose from. */
+  /** Whether to report only the choices, and to fetch nothing. */
   readonly isDryRun: boolean
   /** Folder of the cards. */
   readonly store: string
-  /** Bytes that all models may take together; null for no limit. */
+  /** Bytes of memory that all models together may use; null for no limit. */
   readonly memoryLimitBytes: number | null
-  /** How fast this machine computes; null where that is not known, or does not matter. */
+  /** How fast this machine computes; null if that is unknown, or does not matter. */
   readonly speed: MachineSpeed | null
 }
 
 export interface PullFailure {
   readonly kind: 'refused' | 'unavailable' | 'disk' | 'folder' | 'internal'
-  /** For clients, without paths; of an internal one, for the log. */
+  /** For clients, without paths; for an internal failure, for the log. */
   readonly message: string
 }
 
-/** What the process sends. The first message to it is its task, and another one ends the pull. */
+/** Messages of the process. The first message to it is its task, and a second one ends the pull. */
 export type PullMessage =
   | { readonly type: 'event'; readonly event: PullEvent }
   | { readonly type: 'ended'; readonly id: string | null }
   | { readonly type: 'failed'; readonly failure: PullFailure }
 
 const PROGRAM = new URL('./pull-program.ts', import.meta.url)
-/** For lists of files, and headers and parts that are under way. */
+/** Memory for lists of files, and for headers and parts that are being fetched. */
 const MEMORY_BYTES = 2 ** 30
 const HEAP_MB = 384
-/** For parts of files that are being written when the pull is aborted. */
+/** Time to finish writing parts of files when the pull is aborted. */
 const STOP_MS = 5_000
 const RETRY_SECONDS = 30
 const INTERRUPTED: PullFailure = {
@@ -44,7 +44,8 @@ const INTERRUPTED: PullFailure = {
 }
 
 /**
- * Pulls a model in a process of its own: what a hub sends is a stranger's. When the promise settles, the process has ended.
+ * Pulls a model in a process of its own, because a hub sends untrusted data. When the promise settles, the process has
+ * ended.
  * @returns the id that the model is served under; null for a dry run.
  * @throws ApiError; the signal's reason.
  */
@@ -57,7 +58,7 @@ export async function pullInProcess(
   const child = spawnLimited({
     program: PROGRAM,
     options: [`--max-old-space-size=${HEAP_MB}`],
-    // It asks the hub with the settings, the token and the proxies of the server.
+    // The process needs the server's settings, token and proxies for the hub.
     environment: process.env,
     stdio: ['ignore', 'ignore', 'inherit', 'ipc'],
     memoryBytes: MEMORY_BYTES,
@@ -80,7 +81,7 @@ export async function pullInProcess(
   try {
     await new Promise<void>((resolve, reject) => {
       child.once('close', (_code, endedBy: NodeJS.Signals | null) => {
-        // It sends itself no other signal: a system without memory did, or the operator.
+        // The process sends itself no other signal: the system, out of memory, or the operator did.
         if (endedBy !== null && !OWN_ENDS.has(endedBy)) failure = INTERRUPTED
         resolve()
       })
@@ -90,7 +91,7 @@ export async function pullInProcess(
     clearTimeout(late)
     signal.removeEventListener('abort', stop)
   }
-  // Only the listener assigns it, which the compiler does not see.
+  // Only the listener assigns `result`, which the compiler does not see.
   const ended = result as { readonly id: string | null } | null
   if (ended !== null) return ended.id
   signal.throwIfAborted()

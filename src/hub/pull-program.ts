@@ -1,6 +1,6 @@
 /**
- * Entry of the process in which a server pulls a model. Hashing and decrypting gigabytes would hold up its replies, and a
- * list of files may be meant to fill its memory.
+ * Entry point of the process in which a server pulls a model. Hashing and decrypting gigabytes would delay its replies,
+ * and a list of files may be crafted to fill its memory.
  */
 import { ConfigError } from '../config/config.ts'
 import { memoryForModels } from '../models/machine-memory.ts'
@@ -16,7 +16,7 @@ let hasChosen = false
 
 process.once('message', (task: PullTask) => {
   process.once('message', () => stop.abort())
-  // Parts that are whole stay, and the next pull goes on behind them.
+  // Complete parts stay, and the next pull continues after them.
   process.once('disconnect', () => process.exit())
   void run(task)
 })
@@ -55,7 +55,7 @@ function end(message: PullMessage): void {
   tell(message, () => process.exit())
 }
 
-/** The system's words for a folder that cannot be used. */
+/** Error codes for a folder that cannot be used. */
 const FOLDER_ERRORS: ReadonlySet<string | undefined> = new Set(['EACCES', 'EPERM', 'EROFS', 'ENOTDIR', 'EISDIR', 'EIO'])
 const DISK_ERRORS: ReadonlySet<string | undefined> = new Set(['ENOSPC', 'EDQUOT'])
 

@@ -11,7 +11,7 @@ import { removeReplaced } from './remove.ts'
 import { pullFromRepository } from './repository-pull.ts'
 
 /**
- * Fetches a model and makes a card for it. What is interrupted goes on when the same is asked for again.
+ * Fetches a model and makes a card for it. An interrupted pull is resumed when the same model is requested again.
  * @throws HubError or ConfigError with a sentence for the user; the signal's reason.
  */
 export async function pull(request: PullRequest, options: PullOptions): Promise<StoredCard> {

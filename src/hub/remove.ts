@@ -10,7 +10,7 @@ import { formatBytes } from './units.ts'
 
 export interface Removal {
   readonly card: StoredCard
-  /** Bytes that the disk has again. */
+  /** Bytes freed on the disk. */
   readonly freedBytes: number
   /** Files that stay, and why. */
   readonly kept: readonly Kept[]
@@ -25,14 +25,15 @@ export interface RemovalOptions {
   readonly store: string
   readonly cacheRoot: string
   readonly keepFiles: boolean
-  /** Called when the card is gone and its files are not. */
+  /** Called after the card is removed and before its files are. */
   readonly onCardRemoved?: () => Promise<void>
 }
 
 /**
  * Removes a model's card, and the files that were fetched for it and that no other model uses. Its name in the catalogue
  * moves to another quantisation, if there is one.
- * @param name an id or an alias; or a repository or a name of the catalogue, without the quantisation where that is enough.
+ * @param name an id or an alias; or a repository or a name of the catalogue, without the quantisation if that is
+ * unambiguous.
  * @throws HubError
  */
 export async function removeModel(
@@ -58,7 +59,7 @@ export async function removeModel(
       kept.push(...(await otherCommitsOf(path, card, others, cacheRoot)))
     }
   }
-  // It fails where something is left in the folder.
+  // It fails if the folder is not empty.
   await rmdir(dirname(card.file)).catch(() => {})
   return { card, freedBytes, kept }
 }
@@ -75,7 +76,7 @@ async function findCard(cards: readonly StoredCard[], name: string): Promise<Sto
   throw new HubError(`No model '${name}' was pulled or added${ids === '' ? '' : `; there are ${ids}`}`)
 }
 
-/** The models of a repository or of a name in the catalogue; of the latter, with a quantisation behind it, this one. */
+/** The models of a repository or of a name in the catalogue. With a quantisation after that name, only this one. */
 async function similarTo(cards: readonly StoredCard[], name: string): Promise<StoredCard[]> {
   const [, short, quant] = /^([^:]+)(?::(.+))?$/s.exec(name) ?? []
   const entry = short === undefined ? undefined : await findEntry(short)
@@ -95,8 +96,8 @@ async function passOnNames({ aliases, source }: StoredCard, others: readonly Sto
 }
 
 /**
- * Removes the files of another address that only a card used that a pull has replaced. The cache of Hugging Face stays as it
- * is: other programs and other data folders use it.
+ * Removes the files of another address that only a replaced card used. The cache of Hugging Face is left alone, because
+ * other programs and other data folders use it.
  */
 export async function removeReplaced(
   replaced: StoredCard,
@@ -109,7 +110,7 @@ export async function removeReplaced(
   }
 }
 
-/** @returns the bytes that were freed, or what stays and why. */
+/** @returns the number of freed bytes, or which file stays and why. */
 async function removeFile(
   path: string,
   { source }: StoredCard,
@@ -131,7 +132,7 @@ async function removeFile(
       await rm(file, { force: true })
       await rm(journalPath(file), { force: true })
     }
-    // It fails where something is left in the folder.
+    // It fails if the folder is not empty.
     await rmdir(dirname(path)).catch(() => {})
     return bytes
   }
@@ -139,7 +140,7 @@ async function removeFile(
   if (repository === null || blob === null) return { path, reason: 'it lies outside of the cache' }
   const isShared = (await repository.linkedBlobs(new Set([path]))).has(blob)
   const bytes = await sizeOf(blob)
-  // Where the file system has no links, the entry is the blob.
+  // If the file system has no links, the entry is the blob.
   if (!isShared || blob !== path) await rm(path, { force: true })
   if (!isShared) await rm(blob, { force: true })
   await repository.prune()
@@ -147,7 +148,7 @@ async function removeFile(
   return { path: blob, reason: reason ?? `another snapshot in ${join(repository.folder, 'snapshots')} uses it` }
 }
 
-/** What the cache keeps of a file as it was in other commits, fetched by Lookout or by another program. */
+/** The cache's copies of a file from other commits, fetched by Lookout or by another program. */
 async function otherCommitsOf(
   path: string,
   { source }: StoredCard,
@@ -168,7 +169,7 @@ async function otherCommitsOf(
   return kept
 }
 
-/** Other models with the same file, and the paths that they have of it. */
+/** Other models with the same file, and their paths of it. */
 async function usersOf(path: string, others: readonly StoredCard[]): Promise<{ id: string; file: string }[]> {
   const real = await realOr(path)
   const users: { id: string; file: string }[] = []

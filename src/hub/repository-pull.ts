@@ -31,7 +31,7 @@ import type { FetchingOptions, PullOptions, PullRequest } from './pull-options.t
 
 type Wanted = Extract<ModelAddress, { kind: 'repository' }>
 
-/** Fetches a model of a repository on the hub into the cache. @returns what its card is to say. */
+/** Fetches a model of a repository on the hub into the cache. @returns the contents of its card. */
 export async function pullFromRepository(
   address: Wanted,
   request: PullRequest,
@@ -90,7 +90,9 @@ export async function pullFromRepository(
   }
 }
 
-/** The quantisation that the catalogue lists for this machine, for a short name; undefined where it does not fit, or is not there. */
+/**
+ * For a short name, the quantisation that the catalogue lists for this machine; undefined if it does not fit or exist.
+ */
 async function recommended(
   { entry, isShort }: Wanted,
   estimated: readonly EstimatedCandidate[],
@@ -106,13 +108,13 @@ async function recommended(
 
 const LIMITS = { limited: 'limits commercial use', no: 'forbids commercial use', unknown: 'may limit commercial use' }
 
-/** What one must know of a licence before one has the model; null where everybody may use it for anything. */
+/** The limits of a licence, which users must know before they get the model; null if there are none. */
 function limitOf({ title, licence: { name, commercialUse, meaning } }: CatalogueEntry): string | null {
   return commercialUse === 'yes' ? null : `The licence of ${title}, ${name}, ${LIMITS[commercialUse]}: ${meaning}`
 }
 
 interface ChosenProjector {
-  /** Where it lies, in the repository or outside of it. */
+  /** Its path in the repository or on this machine. */
   readonly path: string
   readonly name: string
   readonly reason: string
@@ -178,7 +180,7 @@ function noSuchProjector({ id, files }: Repository, given: string): string {
   return `--mmproj: there is no file or address '${shownAddress(given)}', and ${id} has no such projector; it has ${has}`
 }
 
-/** Fetches what is missing, one file after the other. @returns the snapshot's entries. */
+/** Fetches the missing files, one after the other. @returns the snapshot's entries. */
 async function fetchAll(
   repository: Repository,
   files: readonly HubFile[],

@@ -9,9 +9,9 @@ export function audioTokens(samples: number, { tokensPerSecond }: Pick<AudioLimi
 }
 
 /**
- * The number of tokens that they take in a prompt, which is never less. Encoders that work in windows pad the last window
- * with silence, and add one more when the audio ends exactly with a window: 20 seconds are 21 one-second windows, as
- * llama.cpp also counts them. Of a window, no part of a token remains.
+ * The number of tokens that this many samples take in a prompt, which is never less. Encoders that work in windows pad
+ * the last window with silence, and add one more when the audio ends exactly with a window: 20 seconds are 21
+ * one-second windows, as llama.cpp also counts them. The tokens of a window are rounded up.
  */
 export function promptAudioTokens(samples: number, limits: AudioLimits): number {
   const { tokensPerSecond, windowSeconds } = limits

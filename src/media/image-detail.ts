@@ -10,13 +10,13 @@ export interface ImageTarget extends ImageLimits {
   readonly roundUp?: boolean
 }
 
-/** `low` takes at most this share of what a model's images may have beyond their least tokens. */
+/** `low` adds at most this share of the range between a model's fewest and most tokens for an image. */
 const LOW_SHARE = 1 / 4
 
 /**
- * A model's limits for an image with the given detail. A model that takes images of one size, or of as many tokens each,
- * knows no other. Of images that are cut, `low` makes fewer tiles, unless their number follows from the aspect ratio alone.
- * A model with sizes for `auto` gets its larger ones for `high` and `original` only.
+ * A model's limits for an image with the given detail. The detail changes nothing for a model that takes images of one
+ * size, or of one number of tokens. For a model that cuts images, `low` makes fewer tiles, unless their number depends
+ * on the aspect ratio alone. A model with sizes for `auto` gets its larger ones for `high` and `original` only.
  */
 export function targetFor(limits: ImageLimits, detail: ImageDetail = 'auto'): ImageTarget {
   if (limits.square || limits.fills) return limits
@@ -29,12 +29,12 @@ export function targetFor(limits: ImageLimits, detail: ImageDetail = 'auto'): Im
   return detail === 'original' ? { ...detailed, roundUp: true } : detailed
 }
 
-/** A thing that takes a third of a picture's side shows as well in a quarter of the tokens. */
+/** An object that spans a third of a picture's side is seen as well with a quarter of the tokens. */
 const CLOSE_SHARE = 1 / 4
 
 /**
- * Limits for a picture that shows one thing large. A model that sees videos also knows pictures of the size of their frames.
- * @param limits of the model's images, and `video` of the frames of its videos.
+ * Limits for a picture that shows one object large. A model for videos also handles pictures as small as their frames.
+ * @param limits for the model's images; `video` for the frames of its videos.
  */
 export function closeTarget(limits: ImageLimits, video: VideoLimits | undefined): ImageLimits {
   if (limits.square || limits.fills || limits.tiles) return limits
@@ -42,7 +42,7 @@ export function closeTarget(limits: ImageLimits, video: VideoLimits | undefined)
   return { ...limits, minTokens, maxTokens: Math.max(minTokens, Math.round(limits.maxTokens * CLOSE_SHARE)) }
 }
 
-/** Within the model's limits, which a card may have narrowed. */
+/** The sizes for `auto`, within the model's limits, which a card may have narrowed. */
 function autoOf({ minTokens, maxTokens, auto }: ImageLimits): Pick<ImageLimits, 'minTokens' | 'maxTokens'> {
   const most = Math.max(minTokens, Math.min(auto?.maxTokens ?? maxTokens, maxTokens))
   return { minTokens: Math.min(Math.max(auto?.minTokens ?? minTokens, minTokens), most), maxTokens: most }

@@ -64,9 +64,9 @@ export interface LoadingParts {
   readonly keeps: boolean
   /** The most bytes that the decoded media of one request may take. */
   readonly decodedLimit: number
-  /** Says what of an input the model does not get. */
+  /** Notes which part of an input the model does not get. */
   note(param: string, text: string): void
-  /** Says how long a recording is, in seconds. */
+  /** Reports the length of a recording, in seconds. */
   heard(seconds: number): void
   /** @param host the host that media is fetched from. */
   measure<Result>(stage: MediaStage, kind: MediaKind, work: MeasuredWork<Result>, host?: string): Promise<Result>

@@ -26,11 +26,11 @@ export interface FetchOptions {
 export interface OpenOptions {
   /** Follows the request. */
   readonly trace?: MediaTrace | undefined
-  /** Whether nothing decoded is kept for later requests: they will not be about this media. */
+  /** Whether decoded media is not cached, because later requests will not be about it. */
   readonly isTransient?: boolean | undefined
 }
 
-/** Receives the time that media takes, apart from the models. */
+/** Measures the time that media takes, apart from the models. */
 export interface MediaMeter {
   /** @param ms time until it was done or had failed, including time in the queue. */
   mediaHandled(stage: MediaStage, kind: MediaKind, ms: number): void
@@ -52,7 +52,7 @@ export interface MediaLoaderOptions {
   readonly decodedBytes?: number
   /** The most concurrent fetches, over all requests. */
   readonly fetches?: number
-  /** Whether decoders are confined; where the system can, by default. */
+  /** Whether decoders are confined; by default, if the system supports it. */
   readonly sandbox?: SandboxMode | undefined
   /** Decoders of the caller, which closes them; its own by default. */
   readonly decoders?: DecoderPool | undefined
@@ -121,7 +121,7 @@ export class MediaLoader {
   }
 
   /**
-   * Fetches media from an address, of any kind and as it is, with the guards and limits of a request's media.
+   * Fetches media of any kind from an address, unchanged, with the guards and limits of a request's media.
    * @throws ApiError 400 naming `param`, 503 when there is no room.
    */
   async fetch(address: string, { organisation, param, signal }: FetchOptions): Promise<FetchedMedia> {

@@ -12,7 +12,7 @@ export interface MediaInput {
   readonly param: string
   /** Fires when this input is no longer needed. */
   readonly signal: AbortSignal
-  /** Whether what is decoded is used once: it is not kept, and does not count towards what a request may hold. */
+  /** Whether the result is used only once: it is not cached, and does not count towards the request's limit. */
   readonly isUsedOnce?: boolean
 }
 
@@ -35,11 +35,11 @@ export interface MediaRequest extends Disposable {
    * @param region the part of the upright original to return; all of it by default.
    */
   image(input: MediaInput, target: ImageTarget | Size, region?: GridRegion): Promise<DecodedImage>
-  /** How many pages a document has. @param textOf pages, from 1, of which the document's own text is wanted. */
+  /** The number of a document's pages. @param textOf pages, from 1, whose embedded text is wanted. */
   document(input: MediaInput, textOf?: readonly number[]): Promise<DecodedDocument>
   /** A page of a document, as an image. @param page counted from 1. */
   page(input: MediaInput, page: number, target: ImageTarget | Size, region?: GridRegion): Promise<DecodedImage>
-  /** The whole image and parts of it, of pixels that are decoded once. Nothing keeps them: they are much, and used once. */
+  /** The whole image and parts of it, decoded once. They are not cached: they are large, and used only once. */
   cuts(input: MediaInput, target: ImageTarget, cuts: Cuts): Promise<DecodedImage>
   video(input: MediaInput, options: VideoOptions): Promise<DecodedVideo>
   /** @throws ApiError 400 `audio_token_limit_exceeded` when the audio is longer than the limits allow. */

@@ -2,9 +2,9 @@ import { invalidRequest } from '../lib/errors/errors.ts'
 import type { InlineMedia } from './inline-media.ts'
 import type { LiveFrame } from './live/live-frame.ts'
 
-/** What ends the head of a data URL with base64. Browsers allow blanks in it. */
+/** Ends the head of a data URL with base64. Browsers allow blanks in it. */
 const BASE64_MARK = /; *base64[ \t\n\f\r]*,/i
-/** Heads are shorter. Looking further would take long for a text without a mark. */
+/** No head is longer. Searching further would take long in a text without a mark. */
 const HEAD_CHARACTERS = 1_024
 /** A head up to a comma in the value of a parameter. */
 const OPEN_PARAMETER = /;[^;,=]+=[^;,]*$/
@@ -18,7 +18,7 @@ export type MediaReference =
   | { readonly type: 'inline'; readonly media: InlineMedia }
   /** An uploaded file. */
   | { readonly type: 'file'; readonly id: string }
-  /** What a camera shows, which is decoded. */
+  /** A decoded frame of a camera. */
   | { readonly type: 'frame'; readonly frame: LiveFrame }
 
 /** A parsed reference: the bytes, or where to get them. */
@@ -32,7 +32,7 @@ const CONTENT_PATH = /\/v1\/files\/(file-[A-Za-z0-9_-]+)\/content\/?$/
 
 const TEXT_URL = /^\s*data:(?:text\/|application\/json\b)/i
 
-/** Whether a reference is a data URL that says that it is a text. */
+/** Whether a reference is a data URL whose declared type is a text. */
 export function isTextUrl(reference: string): boolean {
   return TEXT_URL.test(reference.slice(0, 100))
 }
@@ -55,9 +55,8 @@ export function locate(reference: MediaReference, param: string): Located {
 }
 
 /**
- * Decodes a data URL as the Fetch standard has it. The type that it declares is ignored. Beyond the standard, commas may
- * stand in the values of parameters: `FileReader` writes `data:video/webm;codecs=vp8,opus;base64,` of what `MediaRecorder`
- * has recorded.
+ * Decodes a data URL by the Fetch standard. Its declared type is ignored. Beyond the standard, values of parameters may
+ * contain commas: `FileReader` writes `data:video/webm;codecs=vp8,opus;base64,` for recordings of `MediaRecorder`.
  */
 function decodeDataUrl(url: string, param: string): Uint8Array {
   const comma = url.indexOf(',')
@@ -72,7 +71,10 @@ function decodeDataUrl(url: string, param: string): Uint8Array {
   return notEmpty(decodePercent(whole.slice(comma + 1).replace(/[\t\n\r]/g, '')), param)
 }
 
-/** Whether all before the mark is a type with its parameters, rather than the beginning of a text that quotes a data URL. */
+/**
+ * Whether the text before the mark is a type with its parameters, rather than the start of a text that quotes a data
+ * URL.
+ */
 function isHead(url: string, comma: number, mark: number): boolean {
   return comma > mark || (OPEN_PARAMETER.test(url.slice(0, comma)) && !/[<>%]/.test(url.slice(comma, mark)))
 }
@@ -82,8 +84,8 @@ function decodeBase64(text: string, param: string): Uint8Array {
 }
 
 /**
- * The decoder skips what it does not know, so that as many bytes as all characters stand for tell that it knew each. Looking
- * for others first would take as long as decoding.
+ * The decoder skips characters that it does not know, so if the number of bytes matches that of characters, all were
+ * valid. Checking them first would take as long as decoding.
  * @returns null for a text that has anything but base64 in it.
  */
 function decodePlain(text: string): Uint8Array | null {
@@ -109,7 +111,7 @@ function notEmpty(bytes: Uint8Array, param: string): Uint8Array {
   return bytes
 }
 
-/** Bytes of a text, in UTF-8, in which `%41` stands for a byte. A sign without two hexadecimal digits stands for itself. */
+/** Decodes percent-encoding to bytes. A `%` without two hexadecimal digits is kept. */
 export function decodePercent(text: string): Buffer {
   const bytes = Buffer.from(text)
   let length = 0
@@ -124,7 +126,7 @@ export function decodePercent(text: string): Buffer {
 
 const PERCENT = 0x25
 
-/** NaN for what is no hexadecimal digit. */
+/** NaN for other characters than hexadecimal digits. */
 function digitOf(code = 0): number {
   if (code >= 0x30 && code <= 0x39) return code - 0x30
   const letter = code | 0x20

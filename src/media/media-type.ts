@@ -33,7 +33,7 @@ export function kindOfType(type: string): MediaKind | null {
 
 /** Number of bytes at the start of a file that determine its type. */
 export const HEAD_BYTES = 1024
-/** Most types show in fewer. */
+/** Enough for most types. */
 const MARK_BYTES = 64
 
 /** Passes the pieces of a file through. Its head is checked as soon as it is there, so that no more of a wrong file is read. */
@@ -53,15 +53,15 @@ export async function* headChecked(
 }
 
 /**
- * Containers of videos that may hold sound alone: their heads do not tell, as recordings of a browser. QuickTime is left out: it
- * is accepted as an uploaded video only.
+ * Video containers that may hold only sound, such as recordings of a browser: their heads do not tell. QuickTime is
+ * left out, because it is accepted only as an uploaded video.
  */
 const SOUND_OF: Readonly<Partial<Record<MediaType, AudioType>>> = {
   'video/mp4': 'audio/mp4',
   'video/webm': 'audio/webm',
 }
 
-/** The type of what is to be heard: a video gives its sound. */
+/** The type of a file that is used as audio: a video container becomes that of its sound. */
 export function audioType(type: MediaType): MediaType {
   return SOUND_OF[type] ?? type
 }
@@ -81,7 +81,7 @@ export function typeName(bytes: Uint8Array): string {
   if (startsWith(bytes, 0, ascii('BM')) && BITMAP_HEADERS.includes(bytes[14]!)) return 'image/bmp'
   if (startsWith(bytes, 4, ascii('ftyp'))) return brandName(latin1(bytes.subarray(8, MARK_BYTES)))
   if (startsWith(bytes, 0, [0x1a, 0x45, 0xdf, 0xa3])) return documentName(bytes)
-  // WAVE files of more than 4 GB, as recorders of broadcasters write them at any length.
+  // WAVE for files of more than 4 GB, which broadcasters' recorders write at any length.
   if (['RF64', 'BW64'].includes(latin1(bytes.subarray(0, 4))) && startsWith(bytes, 8, ascii('WAVE'))) return 'audio/wav'
   if (startsWith(bytes, 0, ascii('RIFF'))) return RIFF_NAMES[latin1(bytes.subarray(8, 12))] ?? 'an unknown type'
   // QuickTime videos need not begin with their brand.
@@ -98,7 +98,7 @@ export function typeName(bytes: Uint8Array): string {
   return 'an unknown type'
 }
 
-/** Blank lines, a byte order mark or what a mail or a printer has written may come before. */
+/** Blank lines, a byte order mark, or text of a mail or a printer may come before. */
 const PDF_HEADER = /(?:^(?:\xef\xbb\xbf)?|[\r\n])[ \t]*%PDF-\d/
 
 const SIGNATURES: readonly (readonly [name: string, offset: number, bytes: readonly number[]])[] = [
@@ -133,7 +133,7 @@ const RIFF_NAMES: Readonly<Record<string, string>> = {
 
 /**
  * The MP4 container is used for many other types.
- * @param brands the main one, a version, and those that the file is compatible with.
+ * @param brands the major brand, a version, and the compatible brands.
  */
 function brandName(brands: string): string {
   const brand = brands.slice(0, 4)
@@ -151,7 +151,7 @@ function documentName(bytes: Uint8Array): string {
   return at !== -1 && head.slice(at + 3).startsWith('webm') ? 'video/webm' : 'video/x-matroska'
 }
 
-/** Whether a frame header of MPEG layer III begins here. */
+/** Whether the bytes begin with a frame header of MPEG layer III. */
 function isMp3Frame(bytes: Uint8Array): boolean {
   const [first, second, third] = bytes
   if (first !== 0xff || second === undefined || third === undefined || (second & 0xe0) !== 0xe0) return false
@@ -171,7 +171,7 @@ function isTarga(bytes: Uint8Array): boolean {
   return bytes.length > 18 && [8, 15, 16, 24, 32].includes(bytes[16]!) && (bytes[17]! & 0xc0) === 0
 }
 
-/** What to do with a file of a type that is not supported, to follow the list of those that are; empty for most. */
+/** Advice about an unsupported type, to append to the list of supported ones; empty for most. */
 export function adviceFor(name: string): string {
   const advice = ADVICE[name]
   return advice === undefined ? '' : `; ${advice}`

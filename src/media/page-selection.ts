@@ -10,7 +10,8 @@ export function goesForward(selection: string): boolean {
 }
 
 /**
- * The pages that a selection names, from 1, each once and in its order. There may be some that the document does not have.
+ * The pages that a selection names, from 1, each once and in the order of the selection. They may exceed the
+ * document's.
  * @param selection in the form of `PAGE_SELECTION`; null for all pages.
  * @param count of the document's pages.
  */

@@ -4,7 +4,7 @@ import type { RgbImage } from './pixels.ts'
 
 const SIGNATURE = Buffer.from([0x89, 0x50, 0x4e, 0x47, 0x0d, 0x0a, 0x1a, 0x0a])
 const CHANNELS = 3
-/** Rows that are compressed to find out whether the picture is worth it. */
+/** Rows that are compressed as a sample, to find out whether compressing the picture is worth it. */
 const SAMPLED_ROWS = 8
 /** A photograph keeps about nine tenths of its size, and takes ten times as long as one that is only stored. */
 const WORTHWHILE = 0.5

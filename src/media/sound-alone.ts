@@ -1,12 +1,12 @@
-/** What the index of a file has: the kind of a track in MP4 and QuickTime, a codec in WebM. */
+/** Marks in the index of a file: the kind of a track in MP4 and QuickTime, a codec in WebM. */
 const PICTURES = /hdlr.{8}vide|V_(?:VP|AV1|MPEG)/s
 const SOUND = /hdlr.{8}soun|A_(?:OPUS|VORBIS)/s
 const PIECE_BYTES = 14 * 2 ** 20
-/** Longer than what is looked for. */
+/** Longer than any of the marks. */
 const OVERLAP = 16
 
 /**
- * Whether a container of videos has only sound, as recordings of a voice. Pictures count in any codec: where one program cannot
+ * Whether a video container has only sound, as voice recordings do. Pictures count in any codec: if one program cannot
  * play it, another may.
  */
 export async function hasSoundAlone(file: Blob): Promise<boolean> {

@@ -9,14 +9,14 @@ export type Grid = readonly [columns: number, rows: number]
 export interface TileWish {
   /** The finest grid. */
   readonly grid: Grid | 'auto'
-  /** Sides in pixels of the smallest things to find. `auto` makes tiles that show them large enough. */
+  /** Side of the smallest objects to find, in pixels. `auto` makes tiles that show them large enough. */
   readonly smallest: number | null
 }
 
 /** The tiles of one grid, row by row. */
 export interface TileGrid {
   readonly grid: Grid
-  /** A thing whose sides are no longer than these lies whole in some tile, wherever it is. */
+  /** An object no larger than this lies entirely in some tile, wherever it is. */
   readonly overlap: Size
   readonly tiles: readonly PixelRegion[]
 }
@@ -25,23 +25,25 @@ export interface TileGrid {
 export const MOST_TILES = 128
 /** The share of its side that a tile has in common with its neighbour. */
 const OVERLAP = 0.2
-/** Overlap in the coarsest grid that is cut: larger tiles show large things whole, and more than once. */
+/** Overlap in the coarsest grid that is cut: its tiles show large objects entirely, and more than once. */
 const COARSE_OVERLAP = 1 / 2
 /** Its most columns and rows. */
 const COARSEST = 3
 /** A model finds things whose sides are at least this share of the picture's. */
 const SMALLEST_SHARE = 1 / 13
-/** Without a smallest thing, a tile has at most this many times the pixels that the model gets of it. */
+/** Without `smallest`, a tile has at most this many times the pixels that the model gets of it. */
 const MOST_SHRUNK = 2
-/** Columns and rows of a grid for one of the next: what its overlap does not hold takes a thirteenth of a larger tile. */
+/**
+ * Factor between the columns and rows of two grids: objects larger than the overlap fill a thirteenth of the next tile.
+ */
 const STEP = 2.5
-/** How much coarser the next grid is that is tried, until one fits. */
+/** How much coarser each grid that is tried is than the last, until one fits. */
 const COARSER = 1.02
 
 /**
- * Plans the tiles of a picture: the finest grid, then coarser ones, and the whole picture as the last. Things that are too large
- * for the tiles of one grid are for the next.
- * @returns null for more tiles than there may be.
+ * Plans the tiles of a picture: the finest grid, then coarser ones, and the whole picture as the last. Objects that are
+ * too large for the tiles of one grid are found in the next.
+ * @returns null for more tiles than are allowed.
  */
 export function planTiles(picture: Size, wish: TileWish, limits: ImageLimits): TileGrid[] | null {
   const ladder = ladderOf(finestGrid(picture, wish, limits))
@@ -57,7 +59,7 @@ function finestGrid(picture: Size, { grid, smallest }: TileWish, limits: ImageLi
   return fitting((factor) => gridOf(picture, side * factor))
 }
 
-/** The tiles that are cut out of the picture, which is itself the last one: those of the coarsest grid come first. */
+/** The tiles to cut, those of the coarsest grid first. The last grid is the picture itself, which is not cut. */
 export function partsToCut(grids: readonly TileGrid[]): PixelRegion[] {
   return grids
     .slice(0, -1)
@@ -65,7 +67,7 @@ export function partsToCut(grids: readonly TileGrid[]): PixelRegion[] {
     .flatMap(({ tiles }) => tiles)
 }
 
-/** The finest grid like a client's whose tiles are not too many. */
+/** The finest grid in the shape that a client wants whose tiles are not too many. */
 export function fittingGrid(picture: Size, { grid, smallest }: TileWish): Grid {
   if (grid === 'auto') return fitting((factor) => gridOf(picture, sideFor(smallest!) * factor))
   const [columns, rows] = grid

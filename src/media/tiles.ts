@@ -7,15 +7,16 @@ type Tiling<Grid extends Tiles['grid']> = Extract<Tiles, { grid: Grid }>
 type TiledLimits = ImageLimits & { readonly tiles: Tiles }
 type Grid = readonly [columns: number, rows: number]
 
-/** A sides' ratio beyond which an image is stretched: slices of narrower images would be much larger than a tile. */
+/** Aspect ratio beyond which an image is stretched: slices of narrower images would be much larger than a tile. */
 const NARROWEST = 64
 /** An image that is larger than this number of tiles is cut. */
 const LARGE_TILES = 2
 const MOST_TRIES = 4
 
 /**
- * The size in which an image is handed to libmtmd, which cuts it into tiles. It is a size that the library takes as it is:
- * it would pad others, and places on what the model sees would not be places on the image. The exceptions are named below.
+ * The size at which an image is passed to libmtmd, which cuts it into tiles. It is one that the library does not
+ * change: it would pad others, and coordinates on what the model sees would not be those on the image. The exceptions
+ * are named below.
  */
 export function tiledSize(original: Size, limits: TiledLimits): Size | null {
   const { margin = 0 } = limits.tiles
@@ -43,7 +44,7 @@ function gridSize(original: Size, limits: TiledLimits): Size | null {
   }
 }
 
-/** The size of an image of one tile, or of the fewest that the library makes, where the limits allow that. */
+/** The size of an image of one tile, or of the fewest that the library makes. */
 export function fewestTiles(tiles: Tiles): Size {
   if (tiles.grid === 'windows') return { width: tiles.wholeSide, height: tiles.wholeSide }
   if (tiles.grid === 'listed' && tiles.always) return sizeOf(fewestOf(tiles.grids), tiles)
@@ -52,12 +53,12 @@ export function fewestTiles(tiles: Tiles): Size {
   return { width: width + margin, height: height + margin }
 }
 
-/** Tokens of `count` tiles and the copy of the whole. */
+/** Tokens of `count` tiles and of the overview of the whole image. */
 function cutTokens(count: number, { tokens, whole = tokens }: Tiles): number {
   return count * tokens + whole
 }
 
-/** Whether an image may be cut into this number of tiles, which a copy of the whole accompanies. */
+/** Whether an image may be cut into this number of tiles, to which the overview is added. */
 function isWithin(count: number, { tiles, maxTokens }: TiledLimits): boolean {
   return count === 1 || cutTokens(count, tiles) <= maxTokens
 }
@@ -70,7 +71,9 @@ function gridsWithin(limits: TiledLimits, most: number): Grid[] {
   return grids.sort(([a, b], [c, d]) => a * b - c * d)
 }
 
-/** The reference processors take the larger of two grids with the same ratio for images of more than half its pixels. */
+/**
+ * If two grids have the same ratio, the reference processors use the larger for images of more than half its pixels.
+ */
 function nearestGrid({ width, height }: Size, grids: readonly Grid[], { side }: Tiles): Grid {
   let best: Grid = [1, 1]
   let least = Number.POSITIVE_INFINITY
@@ -85,7 +88,9 @@ function nearestGrid({ width, height }: Size, grids: readonly Grid[], { side }: 
   return best
 }
 
-/** An image that is never one tile is handed over as it is where it is not cut. */
+/**
+ * If the library makes several tiles at least, an image that is not cut keeps its size, or is shrunk to that of a tile.
+ */
 function nearestSize(original: Size, limits: TiledLimits, tiles: Tiling<'nearest'>): Size {
   const { most, least = 1, side } = tiles
   const grids = gridsWithin(limits, most).filter(([columns, rows]) => columns * rows >= least)
@@ -100,8 +105,8 @@ function fittingInto({ width, height }: Size, side: number): Size {
 }
 
 /**
- * The makers' processor rounds a row of tiles up where more than a fifth of one would be lost. It pads what is smaller than a
- * tile on one side, and with it a tile is filled here.
+ * The makers' processor adds a row of tiles if more than a fifth of one would be lost otherwise. It pads images that
+ * are smaller than a tile on one side; here, they fill a tile.
  */
 const LOST_TILE = 0.2
 
@@ -124,7 +129,7 @@ function isLarge({ width, height }: Size, unit: number, { tokens }: Tiles): bool
   return rounded(width) * rounded(height) > LARGE_TILES * tokens
 }
 
-/** Null where the limits leave no room for tiles. */
+/** Null if the limits leave no room for tiles. */
 function largeSize(original: Size, limits: TiledLimits, tiles: Tiling<'large'>): Size | null {
   const grids = gridsWithin(limits, tiles.most).filter(([columns, rows]) => columns * rows >= LARGE_TILES)
   if (grids.length === 0) return null
@@ -135,7 +140,10 @@ function largeSize(original: Size, limits: TiledLimits, tiles: Tiling<'large'>):
   return { width: width * more, height: height * more }
 }
 
-/** The grid that keeps most pixels; of equal ones, that which enlarges least, and then the one of the nearest aspect ratio. */
+/**
+ * The grid that keeps the most pixels; of equal ones, the one that enlarges least, and then that of the nearest aspect
+ * ratio.
+ */
 function listedGrid({ width, height }: Size, limits: TiledLimits, { side, grids, always }: Tiling<'listed'>): Grid {
   let best: Grid = always ? fewestOf(grids) : [1, 1]
   if (!always && !isLarger({ width, height }, side)) return best
@@ -172,7 +180,7 @@ function longestGrid({ width, height }: Size, { side, along }: Tiling<'longest'>
 /**
  * The library cuts an image by its area into slices whose sides are multiples of a unit. An image that has the size of
  * its slices is not resized, unless that size would be cut in another way. Then it gets the pixels that it has, in the
- * slices' aspect ratio, or, at last, in its own: the library pads slices by at most half a unit on each side.
+ * slices' aspect ratio, or, as a last resort, in its own: the library pads slices by at most half a unit on each side.
  */
 function slicedSize(original: Size, limits: TiledLimits, tiles: Tiling<'slices'>): Size {
   const { side } = tiles
@@ -189,8 +197,8 @@ function slicedSize(original: Size, limits: TiledLimits, tiles: Tiling<'slices'>
 }
 
 /**
- * A size whose slices are those that it was made for. Rounding to units may take some tries.
- * @param given the size in which an image of slices of this size is handed over.
+ * A size that the library cuts into the slices that it was computed for. Rounding to units may take some tries.
+ * @param given the size at which an image with slices of this size is passed.
  */
 function settled(original: Size, given: (slices: Size) => Size, tiles: Tiling<'slices'>): Size | null {
   const { grid, size: first } = slicesOf(original, tiles)

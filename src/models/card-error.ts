@@ -1,12 +1,12 @@
 /** A card that cannot be used; the message is one line that names the card's file and the field. */
 export class CardError extends Error {
   override readonly name = 'CardError'
-  /** The same without paths of this machine, for clients. */
+  /** The message for clients, without paths of this machine. */
   readonly told: string
 
   /**
    * @param field path in the card, e.g. `serves[0].id`; empty for the card as a whole.
-   * @param options.told in place of a message that has paths.
+   * @param options.told replaces a message that has paths.
    */
   constructor(file: string, field: string, message: string, options: ErrorOptions & { readonly told?: string } = {}) {
     const at = field === '' ? '' : `${field}: `

@@ -6,7 +6,7 @@ import { readPlain } from './read/plain-file.ts'
 
 const FILE_FIELDS = ['model', 'projector', 'chatTemplate'] as const
 
-/** A card and the files that it names, by path: what changes when the file does. A file that is missing is left out. */
+/** Versions of a card and of the files that it names, by path. A missing file is left out. */
 export async function filesOf(card: string): Promise<Record<string, string>> {
   const engine = (await readWritten(card))?.engine
   const names = isObject(engine) ? FILE_FIELDS.map((field) => engine[field]) : []
@@ -19,18 +19,18 @@ export async function filesOf(card: string): Promise<Record<string, string>> {
   return files
 }
 
-/** Whether two lists of files say the same. */
+/** Whether two lists of files are equal. */
 export function areSame(a: Readonly<Record<string, string>>, b: Readonly<Record<string, string>>): boolean {
   return JSON.stringify(a) === JSON.stringify(b)
 }
 
-/** What is written in a card; null for what is no object of JSON. */
+/** The contents of a card; null if it is not a JSON object. */
 export async function readWritten(card: string): Promise<Readonly<Record<string, unknown>> | null> {
   const written = await readJson(card)
   return isObject(written) ? written : null
 }
 
-/** Null for a file that cannot be read, or is no JSON. */
+/** Null for a file that cannot be read, or is not JSON. */
 export async function readJson(path: string): Promise<unknown> {
   return parseJsonOr(await readPlain(path).catch(() => ''), null)
 }

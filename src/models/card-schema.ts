@@ -27,23 +27,23 @@ export const servedIdSchema = z.strictObject({
   maxContextTokens: z.int().positive(),
   /** 0 for a model that writes no text. */
   maxOutputTokens: z.int().nonnegative(),
-  /** What a million tokens cost of an organisation's budget; `cacheRead` is for prompt tokens that were computed before. */
+  /** The price of a million tokens, in credits; `cacheRead` is for prompt tokens that were computed before. */
   credits: z
     .strictObject({ input: z.int().nonnegative(), output: z.int().nonnegative(), cacheRead: z.int().nonnegative() })
     .default({ input: 0, output: 0, cacheRead: 0 }),
 })
 
-/** A Jinja file in place of the model's own chat template, or the name of a built-in one: `built-in:chatml`. */
+/** A Jinja file that replaces the model's own chat template, or the name of a built-in one: `built-in:chatml`. */
 const chatTemplate = z.string().min(1).optional()
-/** Control tokens that are part of what the model says, such as `[TOOL_CALLS]`: its calls or thoughts are marked with them. */
+/** Control tokens that are part of the model's text, such as `[TOOL_CALLS]`: they mark its calls or thoughts. */
 const printedTokens = z.array(z.string().min(1)).default([])
 /** Requests that may wait before further ones are refused; by default LOOKOUT_QUEUE_LENGTH. */
 const queueLength = z.int().min(1).max(99_999).optional()
 
 /**
- * When a completion counts as going round in circles: it is ended as if it had used up its tokens, and a thought is ended
- * before the reply. Its end must be one block of at most `blockTokens`, token by token the same, `repeats` times and
- * `tokens` in all. What somebody wants to read, such as the rows of a table, differs somewhere; 8,192 tokens of `1` do not.
+ * When a completion counts as a loop. A loop ends a reply as if its tokens were used up, and a thought before the
+ * reply. The completion must end with the same block of at most `blockTokens` tokens, at least `repeats` times and
+ * `tokens` tokens in all. Useful text, such as the rows of a table, differs somewhere; 8,192 tokens of `1` do not.
  * Null: never. Requests with a negative penalty ask for repetition and get it.
  */
 const repetition = z
@@ -55,7 +55,7 @@ const repetition = z
   .nullable()
   .default({ blockTokens: 64, repeats: 32, tokens: 1024 })
 
-/** It follows a colon in the ids of models. */
+/** The name follows a colon in the ids of models. */
 export const ADAPTER_NAME = /^[\w.-]{1,100}$/
 
 /** llama.cpp, in a process of its own on this machine. */
@@ -65,8 +65,8 @@ const localEngineSchema = z.strictObject({
   model: z.string().min(1),
   projector: z.string().min(1).optional(),
   /**
-   * LoRA adapters (GGUF), which ids choose with `adapter`. An adapter that no id chooses gets one of its own: `ID:NAME`.
-   * `scale` multiplies what it adds.
+   * LoRA adapters (GGUF), which ids choose with `adapter`. An adapter that no id chooses gets an id of its own:
+   * `ID:NAME`. `scale` multiplies its effect.
    */
   adapters: z
     .array(
@@ -84,18 +84,18 @@ const localEngineSchema = z.strictObject({
   maxSequences: z.int().positive().default(64),
   printedTokens,
   repetition,
-  /** Threads that compute; by default as many as the weights are worth on this machine. */
+  /** Threads that compute; by default, a number that suits the weights and this machine. */
   threads: z.int().positive().optional(),
   /** How keys and values are stored: `q8_0` takes about half the memory of `f16`, and rounds them to 8 bits. */
   kvType: z.enum(KV_TYPES).default('f16'),
   /** What GPUs compute, where the server has any; see docs/gpu.md. The names are llama.cpp's. */
   gpu: z
     .strictObject({
-      /** Layers on GPUs (`n_gpu_layers`); the output counts as one. `auto`: as many as have room. 0: none. */
+      /** Layers on GPUs (`n_gpu_layers`); the output counts as one. `auto`: as many as fit. 0: none. */
       layers: z.union([z.int().nonnegative(), z.literal('auto')], "expected a whole number or 'auto'").optional(),
       /** How several devices share a model (`split_mode`); by default `layer`. `none`: the main device has it all. */
       splitMode: z.enum(['none', 'layer', 'row', 'tensor']).optional(),
-      /** Which of the devices computes what is not split (`main_gpu`), and runs the encoders; from 0. */
+      /** The device that computes everything that is not split (`main_gpu`), and runs the encoders; from 0. */
       mainDevice: z.int().nonnegative().optional(),
       /** Share of each device (`tensor_split`); by default their free memory decides. */
       tensorSplit: z
@@ -115,14 +115,14 @@ const localEngineSchema = z.strictObject({
       encoder: z.boolean().optional(),
     })
     .optional(),
-  /** MiB for copies of what finished requests have in the KV cache; by default LOOKOUT_PREFIX_CACHE. 0: none. */
+  /** MiB for copies of finished requests' KV cells; by default LOOKOUT_PREFIX_CACHE. 0: none. */
   prefixCache: z.number().nonnegative().optional(),
-  /** Whether next tokens are drafted from the prompt and the reply where measured step times show that it pays. */
+  /** Whether next tokens are drafted from the prompt and the reply, if measured step times show that it pays. */
   speculation: z.boolean().default(true),
   queueLength,
 })
 
-/** What a card says of servers, all with the same model. Their addresses may end with `/v1`. */
+/** Servers that all have the same model. Their addresses may end with `/v1`. */
 const serverFields = {
   urls: z
     .array(
@@ -135,23 +135,23 @@ const serverFields = {
     .max(256)
     .refine((urls) => new Set(urls).size === urls.length, 'names a server twice'),
   model: z.string().min(1),
-  /** The environment variable with the key that the servers want. */
+  /** The environment variable with the servers' key. */
   apiKeyEnv: z.string().min(1).optional(),
 }
-/** In a path only: a host can have the name v1, too. */
+/** Removes `/v1` only from the path: a host can be called v1 too. */
 function baseOf(address: string): string {
   const { origin, pathname } = new URL(address)
   return origin + pathname.replace(/(\/+v1)?\/*$/, '')
 }
-/** What else an address can have would be sent to no server, and a password would be in logs. */
+/** Other parts of an address would not be sent to the server, and a password would be in logs. */
 function isPlain(address: string): boolean {
   const url = URL.parse(address)
   return url === null || url.username + url.password + url.search + url.hash === ''
 }
 const roomOfServer = {
-  /** Tokens in one sequence at most. */
+  /** The most tokens in one sequence. */
   contextTokens: z.int().positive(),
-  /** Completions that one server computes at a time; further ones wait here. */
+  /** The most completions that one server computes at a time; further ones wait here. */
   maxSequences: z.int().positive().default(64),
 }
 
@@ -184,15 +184,15 @@ const openAiEngineSchema = z.strictObject({
   ...roomOfServer,
   queueLength,
   /**
-   * How the servers are asked for a form of the reply: not at all; by `response_format`, for JSON schemas only; by
-   * `structured_outputs`, as vLLM takes a grammar; or by `grammar`, as llama-server does.
+   * How the servers are asked to constrain a reply: not at all; by `response_format`, for JSON schemas only; by
+   * `structured_outputs`, as in vLLM; or by `grammar`, as in llama-server.
    */
   constraints: z.enum(CONSTRAINT_MODES).default('none'),
   /** Further fields of every request to the servers, e.g. `chat_template_kwargs`. */
   parameters: z.record(z.string(), z.unknown()).default({}),
-  /** From which the messages are read again that the servers get. */
+  /** The messages for the servers are parsed back from this template. */
   chatTemplate: z.literal(TEXT_TEMPLATE).default(TEXT_TEMPLATE),
-  /** The servers apply a template of their own, in which a client's text may be read as a control token. */
+  /** The servers apply a template of their own, which may turn a client's text into control tokens. */
   trustedTemplate: z.literal(false).default(false),
 })
 
@@ -201,11 +201,11 @@ const cardFields = z.strictObject({
   license: z.string().min(1),
   ownedBy: z.string().min(1),
   /**
-   * Whether the model takes the contract's own request extensions: `vision_config`, hints in system texts, and multilook.
-   * Without them, `vision_config` and multilook are rejected, and a hint is plain text.
+   * Whether the model supports the contract's own request extensions: `vision_config`, hints in system texts, and
+   * multilook. Without them, `vision_config` and multilook are rejected, and a hint is plain text.
    */
   extensions: z.boolean().default(true),
-  /** The family whose knowledge completes the card. Null: the card says everything itself. */
+  /** The family that completes the card. Null: the card is complete. */
   family: z.enum(FAMILY_NAMES).nullable(),
   /** Where the files were fetched from, e.g. `hf:user/repo@commit`. Nothing depends on it. */
   source: z.string().min(1).optional(),
@@ -213,25 +213,26 @@ const cardFields = z.strictObject({
   engine: z.discriminatedUnion('type', [localEngineSchema, serverEngineSchema, openAiEngineSchema]),
   /** When the engine's process is started: with the service, or when a request first names the model. */
   load: z.enum(['start', 'first_use']).default('start'),
-  /** Set for a model that makes embeddings or rates documents, and writes no text. */
+  /** Set for a model that makes embeddings or scores documents, and writes no text. */
   embedding: z
     .strictObject({
       /**
        * How the vectors of a text's tokens become one (llama-server's `--pooling`); `rank`: a reranker's head makes a score.
-       * Needed on this machine.
+       * Required for a model on this machine.
        */
       pooling: z.enum(POOLINGS).optional(),
-      /** The fewest numbers that an embedding may be cut to (Matryoshka); absent of a model whose embeddings must be whole. */
+      /** The fewest dimensions that an embedding may be cut to (Matryoshka); absent if embeddings cannot be cut. */
       leastDimensions: z.int().positive().optional(),
       /**
-       * How an input is shown to the model: `{input}` stands for its text and images, `{instruction}` for what the vector is
-       * for. Without it, the model gets the input alone. Tokens are never put into it, nor what a reranker compares.
+       * The prompt around an input: `{input}` stands for its text and images, `{instruction}` for the purpose of the
+       * vector. Without it, the model gets the input alone. It is used neither for inputs given as tokens nor for a
+       * reranker's.
        */
       prompt: z
         .string()
         .refine((text) => text.split('{input}').length === 2, "must contain '{input}' once")
         .optional(),
-      /** What stands for `{instruction}` where a request has no system message. */
+      /** The default for `{instruction}`, if a request has no system message. */
       instruction: z.string().optional(),
     })
     .optional(),
@@ -264,15 +265,15 @@ const cardFields = z.strictObject({
     .optional(),
   video: z
     .strictObject({
-      /** As for still pictures: one encoder takes both. */
+      /** As for still pictures: one encoder is used for both. */
       pixelsPerToken: z.int().positive(),
       /** Tokens of a frame, or of two that the encoder merges into one grid. */
       minTokens: z.int().positive(),
       maxTokens: z.int().positive(),
-      /** Frames that are shown to the model, per second of the video; of a long one `maxFrames`, spread over it. */
+      /** Frames that the model gets, per second of the video; for a long video, `maxFrames`, spread over it. */
       framesPerSecond: z.number().positive(),
       maxFrames: z.int().min(2).max(256),
-      /** How frames stand in the prompt. */
+      /** How frames are laid out in the prompt. */
       layout: z.strictObject({
         /** Consecutive frames that the encoder merges into one grid; 1: each frame is an image of its own. */
         framesPerGrid: z.union([z.literal(1), z.literal(2)]),
@@ -288,17 +289,17 @@ const cardFields = z.strictObject({
   audio: z
     .strictObject({
       tokensPerSecond: z.number().positive(),
-      /** Length of an encoder's windows, in seconds. A window that has begun takes as much of the context as a whole one. */
+      /** Length of an encoder's windows, in seconds. A partial window takes as much of the context as a whole one. */
       windowSeconds: z.number().positive().optional(),
-      /** How long a sound may be: its length at `tokensPerSecond`, without the rest of a window. */
+      /** The longest sound, in tokens at `tokensPerSecond`, without the rest of a window. */
       maxTokens: z.int().positive(),
     })
     .optional(),
   /** How the model writes where things are; `markup` is the contract's own notation. Null: it does not. */
   dialect: z.enum(Object.keys(DIALECTS) as [DialectName, ...DialectName[]]).nullable(),
   /**
-   * Whether the model itself writes which of several images or videos an annotation is about: `asset_idx`. Otherwise it is
-   * asked about one after the other. Only in the dialect `markup`.
+   * Whether the model itself writes which of several images or videos an annotation is about (`asset_idx`). Otherwise
+   * it is asked about each of them in turn. Only in the dialect `markup`.
    */
   namesAssets: z.boolean().default(false),
   /**
@@ -307,22 +308,22 @@ const cardFields = z.strictObject({
    * says null.
    */
   schemaPrompt: z.string().includes('{schema}').optional(),
-  /** How the model decides, and how sure it is of that; see docs/decisions.md. */
+  /** How the model decides, and the calibration of its probabilities; see docs/decisions.md. */
   decision: decisionSchema,
-  /** How sure it may be of its boxes, as `lookout calibrate` fits it. Without it, that is not calibrated. */
+  /** Calibration of the confidence of its boxes, from `lookout calibrate`. Without it, they are not calibrated. */
   detection: detectionSchema.optional(),
   /** How the model writes tool calls; needed for the capability `tool_calling`. */
   toolSyntax: z.enum(TOOL_SYNTAX_NAMES).optional(),
   /** How the model marks its thoughts; needed for `reasoning`. */
   thought: z
     .strictObject({
-      /** Text at the end of a prompt that has the model think, e.g. `<think>\n`. */
+      /** Text at the end of a prompt that makes the model think, e.g. `<think>\n`. */
       begin: z.string().regex(/\S/),
       /** The mark that ends a thought, e.g. `</think>`. */
       end: z.string().regex(/^\S+$/),
-      /** The mark with what stands around it before a reply, e.g. `\n</think>\n\n`. */
+      /** The end mark with the text around it before a reply, e.g. `\n</think>\n\n`. */
       closing: z.string(),
-      /** Whether the model first tells itself what exemplars show, also where the client asks for no thinking. */
+      /** Whether the model first describes exemplars to itself, even if the client asks for no thinking. */
       exemplars: z.boolean().default(false),
     })
     .refine(({ end, closing }) => closing.includes(end), 'closing must contain end')

@@ -16,9 +16,9 @@ export { isWeights } from './weights-card.ts'
 
 export type ServedId = z.infer<typeof servedIdSchema>
 /**
- * A model card (`card.json`) says everything the server must know about a model that its weights do not say: under which
- * ids it is served, what those ids may do, where the files are, and how images are prepared for it. What a card leaves out
- * is what the model's family, its files and its chat template say.
+ * A model card (`card.json`) says everything that the server must know about a model beyond its weights: under which
+ * ids it is served, what those ids may do, where the files are, and how images are prepared for it. Omitted fields come
+ * from the model's family, its files and its chat template.
  */
 export type ModelCard = z.infer<typeof cardSchema> & {
   /** Absolute path of the card itself. */
@@ -39,7 +39,7 @@ export type AudioLimits = NonNullable<ModelCard['audio']>
 
 export type CardDefaults = Partial<Pick<ModelCard, 'load'>>
 
-/** A card as it was written, and as it is. */
+/** A card, completed and as written. */
 export interface ReadCard {
   readonly card: ModelCard
   readonly written: Readonly<Record<string, unknown>>
@@ -47,10 +47,10 @@ export interface ReadCard {
 }
 
 /**
- * Reads and checks a card. The files that it names are looked at only for what the card leaves to them.
- * @param file a card, or a GGUF file of a language model, which is read as a card that says nothing else.
- * @param warn is told, in one line, of each thing that still works and that its owner should know of.
- * @param defaults of fields that the card leaves out.
+ * Reads and checks a card. The files that it names are read only for fields that the card leaves out.
+ * @param file a card, or a GGUF file of a language model, which is treated as a card with no other field.
+ * @param warn gets one line about each problem that the card works with.
+ * @param defaults for fields that the card leaves out.
  * @throws CardError
  */
 export async function loadCard(
@@ -86,12 +86,12 @@ export function openAiCard(card: ModelCard): OpenAiModelCard {
   return { ...card, engine }
 }
 
-/** As `loadCard`, for a model that runs on this machine. */
+/** Like `loadCard`, for a model that runs on this machine. */
 export async function loadLocalCard(...args: Parameters<typeof loadCard>): Promise<LocalModelCard> {
   return localCard(await loadCard(...args))
 }
 
-/** As `loadCard`, with where each value comes from. */
+/** Like `loadCard`, with the origin of each value. */
 export async function readCard(
   file: string,
   warn: (message: string) => void = () => {},

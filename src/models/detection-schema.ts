@@ -1,18 +1,18 @@
 import { z } from 'zod'
 
-/** What the probability of a box is computed from. */
+/** Features for the probability of a box. */
 export const BOX_FEATURES = [
   ...(['begin', 'near', 'mean', 'overlap', 'overlap30', 'overlap60'] as const),
   ...(['size', 'rank', 'length', 'read'] as const),
-  // Boxes that the model would not have written, which other things speak for.
+  // For boxes that the model did not write, but that other evidence supports.
   ...(['further', 'furtherBegin', 'furtherNear', 'furtherRead'] as const),
 ] as const
 export type BoxFeature = (typeof BOX_FEATURES)[number]
 
-/** What the probability that nothing is missing from a list is computed from. */
+/** Features for the probability that a list is complete. */
 export const LIST_FEATURES = [
   ...(['more', 'length'] as const),
-  // Lists without any object, whose end says more.
+  // For lists without any object, whose end says more.
   ...(['empty', 'emptyMore'] as const),
 ] as const
 export type ListFeature = (typeof LIST_FEATURES)[number]
@@ -22,9 +22,9 @@ const share = z.number().min(0).max(1)
 function curve<Feature extends string>(features: readonly [Feature, ...Feature[]]) {
   return z.strictObject({
     bias: z.number(),
-    /** Those that are left out count nothing. */
+    /** Omitted weights are 0. */
     weights: z.partialRecord(z.enum(features), z.number()),
-    /** What the logistic curve says, and what is right then. Between them lie straight lines, from (0, 0) and to (1, 1). */
+    /** Pairs of the curve's value and the true share, interpolated linearly, from (0, 0) and to (1, 1). */
     steps: z
       .array(z.tuple([share, share]))
       .max(256)
@@ -43,10 +43,10 @@ export interface Curve<Feature extends string> {
   readonly steps: readonly (readonly [number, number])[]
 }
 
-/** How sure boxes may be of themselves, as `lookout calibrate` fits it. */
+/** Calibration of the confidence of boxes, from `lookout calibrate`. */
 export const detectionSchema = z.strictObject({
   confidence: curve(BOX_FEATURES),
-  /** With what the model reads in each box; without it, that of `confidence`. */
+  /** For requests in which the model also reads each box; by default `confidence`. */
   thorough: curve(BOX_FEATURES).optional(),
   complete: curve(LIST_FEATURES),
 })

@@ -2,9 +2,9 @@ import { readdir, stat } from 'node:fs/promises'
 import { join } from 'node:path'
 
 /**
- * The cards that paths lead to, in their order: a path is a card, or a folder that holds a `card.json` or folders with
- * one each.
- * @throws Error for a path that leads to none.
+ * The cards at the given paths, in order: a path is a card, or a folder that holds a `card.json` or folders with one
+ * each.
+ * @throws Error for a path without a card.
  */
 export async function findCards(paths: readonly string[]): Promise<string[]> {
   const found = await Promise.all(paths.map(cardsAt))

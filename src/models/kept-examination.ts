@@ -7,12 +7,12 @@ import { replaceFile } from '../lib/replace-file.ts'
 import { areSame, filesOf } from './card-files.ts'
 import { readPlain } from './read/plain-file.ts'
 
-/** Beside a card of the model store: what the doctor has found out about its model. */
+/** Beside a card of the model store: the doctor's findings about its model. */
 const FILE = 'examination.json'
-/** No process works longer than this at one, except a server, which keeps that to itself. */
+/** The longest examination by a process other than a server, which tracks its own. */
 export const LONGEST_MS = 30 * 60_000
 
-/** Far more than the longest one takes. */
+/** Far more than the longest examination takes. */
 const MAX_BYTES = 2 ** 22
 
 const line = z.string().max(200)
@@ -20,18 +20,18 @@ const text = z.string().max(20_000)
 const time = z.iso.datetime()
 
 const schema = z.object({
-  /** `waiting`: for another one to end, or for memory. `failed`: it could not be carried out, or not to its end. */
+  /** `waiting`: for another examination to end, or for memory. `failed`: it could not be carried out or completed. */
   state: z.enum(['waiting', 'running', 'done', 'skipped', 'failed']),
   startedAt: time,
   finishedAt: time.nullable(),
   /** Versions of Lookout and llama.cpp. */
   lookout: line,
   llamaCpp: line,
-  /** One or two sentences for people; null before any check has ended. */
+  /** One or two sentences for users; null before any check has ended. */
   overall: text.nullable(),
-  /** Whether the model does what its card promises, as far as it was checked. */
+  /** Whether the model does what its card promises, as far as checked. */
   ok: z.boolean().nullable(),
-  /** Mean error of boxes or points in patches, in the notation of the card; null where it was not measured. */
+  /** Mean error of boxes or points in patches, in the notation of the card; null if it was not measured. */
   placesOffBy: z.number().min(0).nullable(),
   findings: z
     .array(
@@ -44,17 +44,17 @@ const schema = z.object({
     .max(100),
   /** Checks that have not ended. */
   unchecked: z.array(line).max(100),
-  /** The process that examines, or did. */
+  /** The process that examines, or examined, the model. */
   by: z.object({ pid: z.int().positive(), host: line }),
-  /** The card and its files, as they were examined. */
+  /** Versions of the card and its files at the examination. */
   files: z.record(z.string(), z.string()),
 })
 
 export type KeptExamination = z.output<typeof schema>
 
 /**
- * What is kept of the examination of a card's model; null where there is nothing, or it is about other files.
- * @param warn is told, in one line, of a file that cannot be used.
+ * The stored examination of a card's model; null if there is none, or if it is about other versions of the files.
+ * @param warn gets one line about a file that cannot be used.
  */
 export async function readExamination(
   card: string,
@@ -75,8 +75,8 @@ export async function readExamination(
 }
 
 /**
- * Keeps an examination, in place of any other one of the card.
- * @returns false where its card or files are no longer what was examined: nothing is written then.
+ * Stores an examination, replacing an earlier one of the card.
+ * @returns false if its card or files have changed since: then nothing is written.
  * @throws the error of the system.
  */
 export async function keepExamination(card: string, examination: KeptExamination): Promise<boolean> {
@@ -90,7 +90,7 @@ export async function forgetExamination(card: string): Promise<void> {
   await rm(pathOf(card), { force: true, recursive: true })
 }
 
-/** Whether another process may still be at work on it. */
+/** Whether another process may still be carrying it out. */
 export function isUnderWay({ state, startedAt, by }: KeptExamination): boolean {
   if (state !== 'running' || Date.now() - Date.parse(startedAt) > LONGEST_MS) return false
   return by.host !== hostname() || (by.pid !== process.pid && isAlive(by.pid))

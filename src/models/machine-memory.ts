@@ -1,6 +1,6 @@
 import { totalmem } from 'node:os'
 
-/** Bytes of memory that this machine has, or that the container or service is limited to. */
+/** Bytes of memory of this machine, or the limit of the container or service. */
 export function machineMemory(): number {
   const limit = process.constrainedMemory()
   return limit > 0 ? Math.min(limit, totalmem()) : totalmem()
@@ -11,8 +11,8 @@ export function memoryForModels(limit: number | null): number {
   return Math.min(availableMemory(), limit ?? Number.POSITIVE_INFINITY)
 }
 
-/** Bytes of it that are free. */
+/** Bytes of free memory. */
 export function availableMemory(): number {
-  // macOS counts memory as used that it gives away at once.
+  // macOS counts memory as used that it frees on demand.
   return process.platform === 'darwin' ? Math.max(process.availableMemory(), totalmem() / 2) : process.availableMemory()
 }

@@ -1,6 +1,6 @@
-/** Context that estimates of memory are for, in tokens; a model that has less is estimated with what it has. */
+/** The context in estimates of memory, in tokens; for a model with less, its own context is used. */
 export const ESTIMATED_CONTEXT = 8192
-/** Libraries, Node and buffers that no model does without. */
+/** Libraries, Node and buffers, which every model needs. */
 export const PROCESS_BYTES = 300 * 2 ** 20
 /** Share of the available memory for a model that was not asked for by name: pictures, other programs and caches need the rest. */
 const SHARE = 0.6
@@ -11,20 +11,20 @@ const UNQUANTISED = /^B?FP?(16|32)$/i
 
 /** One of the files in which a model is published. */
 export interface SizedQuantisation {
-  /** Null where a file does not say it. */
+  /** Null if the file does not say so. */
   readonly quantisation: string | null
   readonly bytes: number
   /** Bytes that the loaded model takes. */
   readonly memory: number
 }
 
-/** Whether a model leaves room for what else a machine does, fits at all, or does not. */
+/** Whether a model fits and leaves room for other work (`yes`), only just fits (`tight`), or does not fit. */
 export function fitOf(memory: number, available: number): 'yes' | 'tight' | 'no' {
   return memory <= available * SHARE ? 'yes' : memory <= available ? 'tight' : 'no'
 }
 
 /**
- * The quantisation for a machine whose user named none: the largest that leaves room, but none that is too coarse.
+ * The quantisation for a user who named none: the largest that leaves room in memory, but none that is too coarse.
  * @param sized at least one, smallest first.
  */
 export function chooseQuantisation<Sized extends SizedQuantisation>(sized: readonly Sized[], available: number): Sized {

@@ -1,17 +1,17 @@
 /**
- * Where the values of a completed card come from, by their path in it (`serves[0].name`). What has no entry is written in the
- * card, or is the default.
+ * Where the values of a completed card come from, by their path in it (`serves[0].name`). A value without an entry is
+ * written in the card, or is the default.
  */
 export class Origins {
   readonly #origins = new Map<string, string>()
 
-  /** Notes where a value comes from. @returns the value. */
+  /** Records where a value comes from. @returns the value. */
   note<Value>(path: string, value: Value, origin: string): Value {
     if (value !== undefined) this.#origins.set(path, origin)
     return value
   }
 
-  /** The origin of a value, or of what it is part of. */
+  /** The origin of a value, or of the value that it is part of. */
   of(path: string): string | null {
     for (
       let end = path.length;

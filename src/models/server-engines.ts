@@ -1,4 +1,4 @@
-/** Engines that run on servers of their own, as they are called. */
+/** Engines that run on servers of their own, with their display names. */
 export const SERVER_ENGINES = { vllm: 'vLLM', sglang: 'SGLang' } as const
 
 export type ServerEngine = keyof typeof SERVER_ENGINES

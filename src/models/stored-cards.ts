@@ -1,7 +1,7 @@
 import { readdir, stat } from 'node:fs/promises'
 import { join } from 'node:path'
 
-/** What is in the model store: each folder in it that holds a `card.json` is a model. */
+/** The contents of the model store: each folder that holds a `card.json` is a model. */
 export interface StoredCards {
   /** By the paths of the cards, in the order of their folders. The value changes when the card is replaced. */
   readonly cards: ReadonlyMap<string, string>
@@ -32,7 +32,7 @@ export async function findStoredCards(directory: string): Promise<StoredCards> {
 
 const CARD_FILE = 'card.json'
 
-/** Null where there is no such file. */
+/** Null if there is no such file. */
 async function versionOf(file: string): Promise<string | null> {
   const entry = await stat(file).catch(() => null)
   return entry?.isFile() ? `${entry.mtimeMs} ${entry.size} ${entry.ino}` : null

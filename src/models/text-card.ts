@@ -1,8 +1,8 @@
-/** How the servers of a text engine are asked for a form of the reply: the values of `engine.constraints`. */
+/** How the servers of a text engine are asked to constrain a reply: the values of `engine.constraints`. */
 export const CONSTRAINT_MODES = ['none', 'json_schema', 'vllm', 'llama-server'] as const
 export type ConstraintMode = (typeof CONSTRAINT_MODES)[number]
 
-/** What clients can be promised in each mode; all other forms are a matter of what the model writes by itself. */
+/** The forms that each mode guarantees; all others depend on what the model writes by itself. */
 export const ENFORCED: Readonly<Record<ConstraintMode, readonly string[]>> = {
   none: [],
   json_schema: ['response_format_json_schema'],
@@ -10,9 +10,9 @@ export const ENFORCED: Readonly<Record<ConstraintMode, readonly string[]>> = {
   'llama-server': ['response_format_json_schema', 'regex'],
 }
 
-/** The template that such an engine reads messages from. */
+/** The template from which a text engine parses messages back. */
 export const TEXT_TEMPLATE = 'built-in:chatml'
-/** How that template has the model write calls. */
+/** The syntax of tool calls in that template. */
 export const TEXT_TOOL_SYNTAX = 'hermes'
-/** How thoughts are marked within a completion: the servers send them apart from the reply. */
+/** How thoughts are marked within a completion: the servers send them separately from the reply. */
 export const TEXT_THOUGHT = { begin: '<think>\n', end: '</think>', closing: '\n</think>\n\n' } as const

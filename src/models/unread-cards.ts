@@ -5,20 +5,20 @@ import { CardError } from './card-error.ts'
 import { areSame, filesOf, readJson, readWritten } from './card-files.ts'
 import { isObject } from './card-values.ts'
 
-/** Beside a card whose reading ended a process: why, and the state of its files. */
+/** Beside a card whose reading ended a process: the reason, and the versions of its files. */
 const NOTE_FILE = 'unread.json'
 
 interface Note {
   readonly reason: string
   /** ISO 8601. */
   readonly at: string
-  /** By path: what changes when the file does. */
+  /** Versions of the files, by path. */
   readonly files: Readonly<Record<string, string>>
 }
 
 /**
- * Reads a card of the model store, unless that ended a process before and none of its files has changed since. What ends
- * its process now is not read again.
+ * Reads a card of the model store, unless reading it ended a process before and none of its files has changed since. A
+ * card that ends the process now is not read again.
  * @throws CardError that says why it is not read; what `read` throws.
  */
 export async function readUnlessFatal<Result>(file: string, read: () => Promise<Result>): Promise<Result> {
@@ -35,23 +35,23 @@ export async function readUnlessFatal<Result>(file: string, read: () => Promise<
     const ended = endOf(error)
     if (ended === null) throw error
     const note: Note = { reason: ended.message, at: new Date().toISOString(), files }
-    // A store that cannot be written has it read again at the next start.
+    // If the store is read-only, the card is read again at the next start.
     await writeFile(noteOf(file), `${JSON.stringify(note, null, 2)}\n`).catch(() => {})
     throw error
   }
 }
 
-/** Removes what `readUnlessFatal` has noted. */
+/** Removes the note of `readUnlessFatal`. */
 export async function forgetUnread(file: string): Promise<void> {
   await rm(noteOf(file), { force: true })
 }
 
-/** The ids that a card names, where it can be read as far as that. */
+/** The ids in a card, as far as it can be read. */
 export async function idsOf(file: string): Promise<string[]> {
   return (await servesIn(file)).map(({ id }) => id).filter((id) => typeof id === 'string')
 }
 
-/** The same, and the aliases. */
+/** The ids and aliases in a card, as far as it can be read. */
 export async function namesIn(file: string): Promise<string[]> {
   const names = (await servesIn(file)).flatMap(({ id, aliases }) => [id, ...(Array.isArray(aliases) ? aliases : [])])
   return names.filter((name) => typeof name === 'string')

@@ -10,7 +10,7 @@ export function isWeights(path: string): boolean {
 /** Encoders suffer more from few bits than language models, and BF16 is slow on older processors. */
 const PRECISIONS = [/[-_.]f16[-_.]/i, /[-_.]bf16[-_.]/i, /[-_.]q8_0[-_.]/i, /[-_.]f32[-_.]/i]
 
-/** The card of a model of which there are only the weights, with the encoder that lies beside them. */
+/** The card of a model that has only weights, with the encoder beside them. */
 export async function cardOfWeights(path: string): Promise<WrittenCard> {
   const names = await readdir(dirname(path)).catch(() => [])
   const encoders = names.filter((name) => isWeights(name) && /mmproj/i.test(name) && name !== basename(path)).sort()

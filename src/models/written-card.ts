@@ -13,11 +13,11 @@ const engineFields = {
   contextTokens: z.int().positive().optional(),
 }
 
-/** What must be known of a card before it can be completed. Everything else is checked behind that. */
+/** The fields of a card that completing it needs. All others are checked after that. */
 export const writtenSchema = z.looseObject({
   family: z.enum(FAMILY_NAMES).optional(),
   embedding: z.looseObject({ pooling: z.enum(POOLINGS).optional() }).optional(),
-  /** What `extensions` was called before. */
+  /** The former name of `extensions`. */
   ownModel: z.boolean().optional(),
   serves: z
     .array(
@@ -48,7 +48,7 @@ export const writtenSchema = z.looseObject({
 export type WrittenCard = z.infer<typeof writtenSchema>
 export type WrittenServe = NonNullable<WrittenCard['serves']>[number]
 
-/** Where a card is, and where what should be changed in it is told. */
+/** Where a card is, with a function for warnings about it. */
 export interface CardPlace extends CardFolder {
   /** @param message one line that names the card and the field. */
   warn(message: string): void

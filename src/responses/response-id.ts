@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto'
 import { base62 } from '../accounts/api-key.ts'
 
-/** What a response and its items share: 128 random bits. */
+/** The part of the id that a response and its items share: 128 random bits. */
 const STEM = '[0-9A-Za-z]{22}'
 const RESPONSE_ID = new RegExp(`^resp_(${STEM})$`)
 const ITEM_ID = new RegExp(`^(?:msg|rs|fc|fco)_(${STEM})[io][0-9A-Za-z]{3}$`)

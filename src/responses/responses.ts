@@ -13,7 +13,7 @@ const { files, responses, responseFiles } = tables
 
 /** The most responses of one conversation. */
 const MOST_CHAINED = 100
-/** The most bytes of the texts that a request goes back to: as many as fit a context of a million tokens. */
+/** The most bytes of earlier text that a request may build on: as many as fit a context of a million tokens. */
 const MOST_CHAIN_BYTES = 4 * 2 ** 20
 const SWEEP_MS = 600_000
 const SWEPT_AT_ONCE = 100
@@ -23,10 +23,10 @@ export type StoredResponse = Readonly<
   Pick<typeof responses.$inferSelect, 'id' | 'previousId' | 'depth' | 'chainBytes' | 'input' | 'body'>
 >
 
-/** A response that is to be stored. */
+/** A response to store. */
 export interface NewResponse {
   readonly id: string
-  /** Its conversation, oldest first; empty for one that begins. */
+  /** The earlier responses of its conversation, oldest first; empty for a new one. */
   readonly chain: readonly StoredResponse[]
   readonly held: readonly HeldFile[]
   readonly body: string
@@ -60,7 +60,7 @@ export class Responses {
     return this.#options.days > 0
   }
 
-  /** Deletes what has expired, now and from time to time. */
+  /** Deletes expired responses, now and every `SWEEP_MS`. */
   start(): void {
     this.#sweep()
     this.#timer = setInterval(() => this.#sweep(), SWEEP_MS)
@@ -74,7 +74,7 @@ export class Responses {
   }
 
   /**
-   * Those of the responses that the organisation has, in any order.
+   * Finds the responses with these ids that the organisation has, in any order.
    * @throws ApiError 400 naming `param` when there are too many, or their texts are too long.
    */
   async referred(organisation: string, ids: readonly string[], param: string): Promise<StoredResponse[]> {
@@ -104,8 +104,8 @@ export class Responses {
   }
 
   /**
-   * A response and those that it continues, oldest first. An earlier one that was deleted, or has expired, is missing, and
-   * so are those before it. Empty when there is no such response.
+   * A response and those that it continues, oldest first. If an earlier one was deleted or has expired, it and all
+   * before it are missing. Empty when there is no response with this id.
    */
   async chain(organisation: string, id: string): Promise<StoredResponse[]> {
     if (!isResponseId(id)) return []
@@ -182,7 +182,7 @@ export class Responses {
           .insert(responseFiles)
           .values([...ids.values()].map((fileId) => ({ organisationId: organisation, responseId: id, fileId })))
       }
-      // A conversation that goes on keeps its beginning: none of it may end before its newest response.
+      // A conversation that goes on keeps its beginning: no part of it may expire before its newest response.
       if (chain.length > 0) {
         const earlier = chain.map((response) => response.id)
         await transaction
@@ -200,7 +200,7 @@ export class Responses {
     return (await this.#deleteAll(organisation, [id])) > 0
   }
 
-  /** Deletes responses, and files that no other response has. @returns how many there were. */
+  /** Deletes responses, and files that no other response has. @returns the number of deleted responses. */
   async #deleteAll(organisation: string, ids: readonly string[]): Promise<number> {
     const { database } = this.#options
     const { count, orphans } = await database.transaction(async (transaction) => {

@@ -15,10 +15,10 @@ export interface Draft {
   discard(): Promise<void>
 }
 
-/** A blob that is there. What else is kept in the same place may be listed too. */
+/** A stored blob. Other objects in the same place may be listed too. */
 export interface ListedBlob {
   readonly name: string
-  /** Whether no server can be writing it still, and about to write its row. */
+  /** Whether no server can still be about to write its row. */
   isSettled(): Promise<boolean>
 }
 
@@ -32,7 +32,7 @@ export interface BlobStore {
   read(name: string, range: ByteRange | null, signal?: AbortSignal): Promise<Readable | null>
   /** Removes a blob. A blob that does not exist is no error. */
   remove(name: string): Promise<void>
-  /** Lists what is kept, in parts. */
+  /** Lists the stored blobs, in parts. */
   list(): AsyncIterable<readonly ListedBlob[]>
   /** The databases whose servers have used the store. */
   marks(): Promise<readonly ListedBlob[]>

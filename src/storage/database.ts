@@ -8,7 +8,7 @@ import { EmbeddedDatabase, EmbeddedDatabaseError } from './embedded/embedded-dat
 import { migrate } from './migrate.ts'
 import { isFull, StorageFullError } from './storage-full.ts'
 
-/** Everything but transactions: only `Database.transaction` starts one. */
+/** Everything except transactions: only `Database.transaction` starts one. */
 export type Queries = Omit<NodePgDatabase, 'transaction'>
 export type Transaction = Queries
 
@@ -21,7 +21,7 @@ export interface DatabaseOptions {
   readonly directory: string
   /** The folder that caches an empty embedded database. */
   readonly cacheDirectory: string
-  /** The embedded database, where its process has been started already. */
+  /** The embedded database, if its process has already been started. */
   readonly embedded?: EmbeddedDatabase | null
   /** Time limits for a connection and for one statement; short enough for a client's request by default. */
   readonly connectTimeoutMs?: number
@@ -34,7 +34,7 @@ export interface DatabaseOptions {
  */
 const CONNECT_TIMEOUT_MS = 4_000
 const QUERY_TIMEOUT_MS = 4_000
-/** Time that a statement gets for what it writes: more than ten times what the embedded database takes. */
+/** Additional time for a statement that writes much: more than ten times what the embedded database takes. */
 const MS_PER_BYTE = 1_000 / 2 ** 20
 /** Covers all steps of a schema upgrade, and waiting for another server that is doing one. */
 const MIGRATION_TIMEOUT_MS = 600_000
@@ -45,7 +45,7 @@ const EMBEDDED_CONNECTIONS = 3
 const CONNECTIONS = 10
 const RETRY_AFTER_S = 5
 const NOT_CONNECTED = ['ECONNREFUSED', 'ENOENT']
-/** As by a process that was about to end, because the server before this one was killed. */
+/** Errors of an embedded database's process that was about to end, because the server before this one was killed. */
 const CUT_OFF = ['ECONNRESET', 'EPIPE']
 
 /**
@@ -129,7 +129,7 @@ export class Database {
     if (error instanceof ApiError) return error
     const shown = withoutValues(error)
     if (!isUnavailable(error)) return shown
-    // An embedded database that cannot write its log ends without a word.
+    // An embedded database that cannot write its log ends without an error.
     const code = codeOf(error)
     if (isFull(code) || (await this.#embedded?.isDiskFull())) return new StorageFullError('the database', shown)
     const what = REFUSING_STATE.test(code ?? '') ? 'is refusing requests at the moment' : 'is not responding'
@@ -153,7 +153,7 @@ export class Database {
 
   /**
    * Runs work in a transaction: all or nothing.
-   * @param bytes that it writes, where they are many: its statements get more time.
+   * @param bytes that it writes, if they are many: its statements get more time.
    * @throws ApiError 503 like `use`.
    */
   transaction<Result>(work: (transaction: Transaction) => Promise<Result>, bytes = 0): Promise<Result> {
@@ -189,7 +189,7 @@ export class Database {
   }
 }
 
-/** A client whose statements may take as long. Drizzle has no option for that, and passes on what the driver is given. */
+/** A client with this time limit for statements. Drizzle has no option for it, but passes the driver's options on. */
 function withTimeLimit(client: pg.PoolClient, query_timeout: number): pg.PoolClient {
   const limit = { query_timeout }
   const query = (config: pg.QueryConfig, values?: unknown[]) => client.query({ ...config, ...limit }, values)
@@ -214,7 +214,7 @@ class StatementError extends Error {
   }
 }
 
-/** Whether the database will never take the data of a statement. */
+/** Whether the database will never accept the data of a statement. */
 export function isDataError(error: unknown): boolean {
   return error instanceof StatementError && DATA_STATE.test(error.code ?? '')
 }
@@ -233,8 +233,8 @@ function withoutValues(error: unknown): unknown {
 /** SQLSTATEs of connection errors (08), deadlocks (40), lack of resources (53), shutdown (57P), system errors (58) and timeouts. */
 const UNAVAILABLE_STATE = /^(08|40|53|57P|58|57014|25P03)/
 /**
- * SQLSTATEs of a database that takes no writes (25006) or no login (28), is not there (3D000), gives no right (42501), or
- * no connection or lock (55): while it fails over, is restored or upgraded.
+ * SQLSTATEs of a database that is read-only (25006), refuses the login (28), does not exist (3D000), denies permission
+ * (42501), or gives no connection or lock (55): while it fails over, is restored or upgraded.
  */
 const REFUSING_STATE = /^(25006|28|3D000|42501|55)/
 /** Codes of socket errors, e.g. `ECONNREFUSED`; Node's own start with `ERR_`. */

@@ -81,7 +81,7 @@ export async function openDiskBlobs(directory: string): Promise<BlobStore> {
   }
 }
 
-/** The names in a folder; none in what is no folder. */
+/** The names in a folder; none if it is not a folder. */
 async function entries(path: string): Promise<string[]> {
   return readdir(path).catch((error: NodeJS.ErrnoException) => {
     if (error.code === 'ENOENT' || error.code === 'ENOTDIR') return []

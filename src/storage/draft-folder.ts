@@ -15,13 +15,13 @@ const SHARING_RETRY_MS = 20
 const BLOCK_BYTES = 2 ** 20
 const SYNC_BYTES = 16 * 2 ** 20
 
-/** What drafts and media that are being decoded are called. The operator may keep other files in the same folder. */
+/** Names of drafts, and of media that is being decoded. The operator may keep other files in the same folder. */
 const DRAFT = /^[0-9a-f]{24}$/
 
 /** Moves the finished file from `path` to its place under a name. */
 type Keep = (path: string, name: string) => Promise<void>
 
-/** A folder for files that are being written. A server that opens it alone removes what a crash left in it. */
+/** A folder for files that are being written. A server that opens it alone removes files that a crash has left. */
 export async function openDrafts(directory: string) {
   await makeFolder(directory)
   using exclusive = FolderLock.exclusive(directory)
@@ -34,8 +34,9 @@ export async function openDrafts(directory: string) {
   const lock = await share(directory)
   return {
     /**
-     * Whether no other process had the folder open when this one opened it. Between its two locks another one may have found
-     * the same. That one cleared a folder with no drafts of this one yet, and what this one writes is younger than either.
+     * Whether no other process had the folder open when this one opened it. Between this one's two locks, another
+     * process may have found the same. That one cleared the folder before this one had drafts in it, and this one's are
+     * younger than either.
      */
     alone: exclusive !== null,
     async begin(keep: Keep): Promise<Draft> {
@@ -67,7 +68,7 @@ class FileDraft implements Draft {
   #writing: Promise<unknown> = Promise.resolve()
   #unsynced = 0
   #syncing: Promise<unknown> | null = null
-  /** Why bytes did not reach the disk. The system reports it only once; a later sync may claim success. */
+  /** Why bytes did not reach the disk. The system reports that only once; a later sync may claim success. */
   #failure: unknown = null
 
   constructor(path: string, file: FileHandle, keep: Keep) {

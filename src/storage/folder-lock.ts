@@ -32,7 +32,7 @@ export class FolderLock implements Disposable {
     let database: DatabaseSync | null = null
     try {
       database = new DatabaseSync(path, { timeout: 0 })
-      // Without a journal on disk, a lock takes no room, and a full disk keeps no server from its start.
+      // Without a journal on disk, a lock takes no room, so servers can start on a full disk.
       database.exec('PRAGMA journal_mode = MEMORY')
       lock(database)
       return new FolderLock(database)

@@ -11,12 +11,12 @@ const YOUNG_MS = 3_600_000
 const LISTED_AT_ONCE = 1_000
 const RETRY_AFTER_S = 5
 const CONNECT_TIMEOUT_MS = 3_000
-/** For how long nothing may arrive or leave. */
+/** How long a transfer may stall. */
 const SILENCE_MS = 60_000
 const ATTEMPTS = 3
-/** How S3-compatible stores say that they are full. */
+/** The status of S3-compatible stores that are full. */
 const INSUFFICIENT_STORAGE = 507
-/** Another try gets these again. 408 and 429 are the store's way to say that it is slow or busy. */
+/** Retrying does not help against these. 408 and 429 mean that the store is slow or busy. */
 const REFUSALS = [400, 401, 403, 404]
 
 /**
@@ -31,12 +31,12 @@ export async function openS3Blobs(url: URL, folder: string): Promise<BlobStore> 
   const sdk = await import('@aws-sdk/client-s3')
   const endpoint = url.searchParams.get('endpoint')
   const { AWS_REGION, AWS_DEFAULT_REGION } = process.env
-  // The SDK looks into AWS_REGION and the profile; AWS's other tools know both variables.
+  // The SDK reads AWS_REGION and the profile; AWS's other tools know both variables.
   const region =
     url.searchParams.get('region') ||
     AWS_REGION ||
     AWS_DEFAULT_REGION ||
-    // Another mode would look for the region by itself, and its failure end the process.
+    // Another mode would look up the region itself, and its failure would end the process.
     (await new sdk.S3Client({ defaultsMode: 'legacy' }).config.region().catch(() => 'us-east-1'))
   const msOf = (name: string, usual: number) => {
     const seconds = url.searchParams.get(name)
@@ -133,7 +133,7 @@ export async function openS3Blobs(url: URL, folder: string): Promise<BlobStore> 
   }
 }
 
-/** The bytes, and what it means when no more of them come. */
+/** Passes the bytes through, and fails when no more arrive. */
 function withFailures(body: Readable, silenceMs: number, signal: AbortSignal | undefined): Readable {
   const bytes = new PassThrough()
   const watch = setInterval(() => {

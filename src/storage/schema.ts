@@ -97,7 +97,7 @@ export const responses = pgTable(
     previousId: text('previous_id'),
     /** How many responses its conversation has up to this one. */
     depth: integer('depth').notNull(),
-    /** What it takes of the quota, without files. */
+    /** Bytes that count towards the quota, without files. */
     bytes: bigint('bytes', { mode: 'number' }).notNull(),
     /** The same for its whole conversation. */
     chainBytes: bigint('chain_bytes', { mode: 'number' }).notNull(),
@@ -250,7 +250,7 @@ export const watches = pgTable(
     id: text('id').primaryKey(),
     /** The key that its looks are charged to. */
     keyId: text('key_id').notNull(),
-    /** What the client has registered, as JSON. As text, because `jsonb` rejects some strings of JSON. */
+    /** The client's settings, as JSON. As text, because `jsonb` rejects some strings of JSON. */
     settings: text('settings').notNull(),
     /** Version of the settings: each change adds 1. */
     version: integer('version').notNull().default(1),
@@ -258,16 +258,16 @@ export const watches = pgTable(
     createdAt: moment('created_at').notNull(),
     /** Number of its last event. */
     seq: bigint('seq', { mode: 'number' }).notNull().default(0),
-    /** What its events have come to, as JSON; null before the first frame. */
+    /** The state of its events, as JSON; null before the first frame. */
     memory: text('memory'),
     /** When a frame was last seen; null before the first one. */
     seenAt: moment('seen_at'),
     /** The server that runs it, until when. */
     lease: text('lease'),
     leasedUntil: moment('leased_until'),
-    /** Until when that server counts on further frames. A server that gets frames after that takes the watch over. */
+    /** Until when that server expects further frames. A server that gets frames after that takes the watch over. */
     fedUntil: moment('fed_until'),
-    /** When it was deleted. It stays until those who follow it have been told. */
+    /** When it was deleted. It stays for a while, for clients that follow it. */
     deletedAt: moment('deleted_at'),
   },
   (table) => [index('watches_by_organisation').on(table.organisationId, table.id)],
@@ -280,7 +280,7 @@ export const watchEvents = pgTable(
     /** From 1, without gaps. */
     seq: bigint('seq', { mode: 'number' }).notNull(),
     id: text('id').notNull().unique(),
-    /** What clients get, as JSON. */
+    /** The event that clients get, as JSON. */
     body: text('body').notNull(),
     /** The frame that it shows. */
     fileId: text('file_id'),
@@ -297,11 +297,11 @@ export const watchWebhooks = pgTable('watch_webhooks', {
   url: text('url').notNull(),
   /** Types of the events that are sent. */
   types: text('types').array().notNull(),
-  /** Signs what is sent: `whsec_` and base64, or that in a `SecretBox`, for the watch. */
+  /** Signs deliveries: `whsec_` and base64, in clear or encrypted by a `SecretBox` for the watch. */
   secret: text('secret').notNull(),
-  /** When its receiver said that it wants no more. */
+  /** When its receiver said that it wants no more events. */
   endedAt: moment('ended_at'),
-  /** Why the last attempt failed; null after one that did not. */
+  /** Why the last attempt failed; null after one that succeeded. */
   error: text('error'),
   /** The server that sends, until when. */
   lease: text('lease'),

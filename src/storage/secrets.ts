@@ -7,7 +7,7 @@ const SECRET_BYTES = 32
 
 /**
  * Reads a random secret that all servers on one database share, at first use. The first server that needs it makes it.
- * @returns what reads it. @throws ApiError 503 while the database is unavailable.
+ * @returns a function that reads it. @throws ApiError 503 while the database is unavailable.
  */
 export function sharedSecret(database: Database, name: string): () => Promise<string> {
   let known: string | null = null

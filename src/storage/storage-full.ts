@@ -9,7 +9,7 @@ export function isFull(code: string | undefined): boolean {
   return FULL.has(code)
 }
 
-/** The disk is full, which only the operator can change: clients learn it, and the log names what has no room. */
+/** The disk is full, which only the operator can change. Clients see that, and the log names what has no room. */
 export class StorageFullError extends ApiError {
   constructor(what: 'the database' | 'files', cause: unknown) {
     super(`The server's storage is full: it has no room for ${what}; try again later`, {

@@ -1,14 +1,14 @@
 import { open, readdir } from 'node:fs/promises'
 import { join } from 'node:path'
 
-/** As many as Node's threads. */
+/** The number of Node's threads. */
 const AT_ONCE = 4
 
 /** Writes a folder's names to the disk, so that a loss of power costs none of them. */
 export async function syncFolder(path: string): Promise<void> {
   await using folder = await open(path)
   await folder.sync().catch((error: NodeJS.ErrnoException) => {
-    // Some file systems, such as VirtualBox's shared folders, cannot sync a folder; PostgreSQL does without as well.
+    // Some file systems, such as VirtualBox's shared folders, cannot sync a folder; PostgreSQL accepts that too.
     if (error.code !== 'EINVAL') throw error
   })
 }

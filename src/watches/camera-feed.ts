@@ -6,7 +6,7 @@ import type { ClipSpan } from '../media/live/protocol.ts'
 import type { Picture, WatchFrame } from './look.ts'
 import { type CameraRecord, keepMsOf, type WatchSettings } from './watch-settings.ts'
 
-/** Follows the camera of an organisation's watch; or what is wrong for ever, where it may not. */
+/** Follows the camera of an organisation's watch. Returns a permanent fault if the organisation may not use it. */
 export type FollowCamera = (
   organisation: string,
   source: CameraRecord,
@@ -22,15 +22,15 @@ interface FeedOptions {
 type FeedSettings = Pick<WatchSettings, 'fps' | 'record' | 'questions'> & { readonly decode?: Decode | undefined }
 
 /**
- * Feeds a watch with the frames of its camera, at its rate. Nothing queues: the next frame is wanted when the last one has
- * been taken or dropped, and it is the newest one then.
+ * Feeds a watch with the frames of its camera, at its rate. Nothing queues: once a frame was accepted or dropped, it
+ * asks for the next one, which is then the newest.
  */
 export class CameraFeed {
   readonly #push: FeedOptions['push']
-  /** Null where it may not be followed. */
+  /** Null if it may not be followed. */
   readonly #camera: FollowedCamera | null
   readonly #state: Pick<FollowedCamera, 'fault' | 'message'>
-  /** When the camera has last stopped to deliver, by the clock of `performance`. */
+  /** When the camera last stopped delivering, by the clock of `performance`. */
   #brokenAt = Number.NEGATIVE_INFINITY
 
   constructor(
@@ -45,12 +45,12 @@ export class CameraFeed {
     this.#want()
   }
 
-  /** Why no frames come; null while they do, and before that is known. */
+  /** Why no frames arrive; null while they do, and before the reason is known. */
   get fault(): CameraFault | null {
     return this.#state.fault
   }
 
-  /** What more is known of the fault. */
+  /** Details of the fault. */
   get message(): string | null {
     return this.#state.message
   }
@@ -59,7 +59,7 @@ export class CameraFeed {
     return this.#camera?.isDelivering === true
   }
 
-  /** Whether frames have come without a break since then, however far apart they are. */
+  /** Whether frames have arrived without a break since then, however far apart they are. */
   hasDeliveredSince(at: number): boolean {
     return this.isDelivering && this.#brokenAt < at
   }
@@ -73,7 +73,7 @@ export class CameraFeed {
     return bytes && { bytes, contentType: 'image/jpeg' }
   }
 
-  /** Records a clip; null where the camera is not connected. */
+  /** Records a clip; null if the camera is not connected. */
   record(span: ClipSpan): Recording | null {
     return this.#camera?.record(span) ?? null
   }
@@ -105,7 +105,7 @@ export class CameraFeed {
       picture: async () => ({ bytes: await frame.jpeg(), contentType: 'image/jpeg' }),
       release: () => frame[Symbol.dispose](),
     }
-    // What fails is told by the watch.
+    // The watch reports failures itself.
     await this.#push(given).catch(() => {})
     this.#want()
   }

@@ -17,22 +17,22 @@ import {
 import type { FollowCamera } from './camera-feed.ts'
 import type { CameraRecord } from './watch-settings.ts'
 
-/** A camera that the server's configuration has. */
+/** A camera of the server's configuration. */
 export interface ConfiguredCamera extends CameraSource {
   readonly name: string
-  /** Whose watches may have it; null for all. */
+  /** Organisations whose watches may use it; null for all. */
   readonly organisations: readonly string[] | null
 }
 
 export interface CamerasOptions {
   readonly pool: Pick<CameraPool, 'follow' | 'stateOf' | 'firstPictureMs'>
   readonly configured: readonly ConfiguredCamera[]
-  /** Hosts and networks where cameras may be that clients describe. */
+  /** Hosts and networks of the cameras that clients may describe. */
   readonly hosts: readonly string[]
-  /** Encrypts passwords of such cameras; none is stored where it does not. */
+  /** Encrypts the passwords of such cameras. Without a secret of its own, the server stores none. */
   readonly secrets: SecretBox
   readonly resolve?: HostResolver | undefined
-  /** How long a client waits for the first frame of a camera that has failed for others. */
+  /** How long a client waits for the first frame of a camera that is already failing. */
   readonly probeMs?: number | undefined
 }
 
@@ -47,26 +47,26 @@ export type GivenCamera =
       readonly certificate?: string | undefined
     }
 
-/** A camera as clients are told of it. */
+/** A camera, as clients see it. */
 type ShownCamera = Pick<GivenCamera, 'type'> & {
   readonly camera?: string
   readonly url?: string
   readonly certificate?: string
 }
 
-/** What clients are told of a configured camera: not where it is. */
+/** What clients see of a configured camera, without its address. */
 export interface CameraReport {
   readonly name: string
-  /** Null while no watch of the organisation has it. */
+  /** Null while no watch of the organisation uses it. */
   readonly isDelivering: boolean | null
   readonly fault: CameraFault | null
-  /** What more is known of the fault. */
+  /** Details of the fault. */
   readonly message: string | null
 }
 
 const PROBE_MS = 10_000
 
-/** The cameras that watches may have: those of the configuration, and those that clients describe. */
+/** The cameras that watches may use: those of the configuration, and those that clients describe. */
 export class Cameras {
   readonly #options: CamerasOptions
   readonly #hosts: CameraHosts
@@ -76,7 +76,7 @@ export class Cameras {
     this.#hosts = new CameraHosts(options.hosts)
   }
 
-  /** The configured cameras that an organisation may have. */
+  /** The configured cameras that an organisation may use. */
   list(organisation: string): CameraReport[] {
     return this.#options.configured.filter(isOf(organisation)).map((camera) => {
       const {
@@ -89,8 +89,8 @@ export class Cameras {
   }
 
   /**
-   * Checks a camera, and returns what is stored of it.
-   * @throws ApiError 400 naming what is wrong with `source`.
+   * Checks a camera, and returns the record to store.
+   * @throws ApiError 400 naming the part of `source` that is invalid.
    */
   async record(organisation: string, given: GivenCamera): Promise<CameraRecord> {
     if (!isFFmpegInstalled()) {
@@ -126,7 +126,10 @@ export class Cameras {
     return { ...record, url: hidden, credentials: secrets.seal(login, contextOf(organisation, hidden)) }
   }
 
-  /** A camera as clients are told: without its login, and with its whole address only for those who may describe one. */
+  /**
+   * A camera, as a client sees it: without its login, and with its full address only for keys that may describe
+   * cameras.
+   */
   shown(organisation: string, record: CameraRecord, { scopes }: Pick<Principal, 'scopes'>): ShownCamera {
     if (record.type === 'camera') return record
     const { type, url, certificate } = record
@@ -157,14 +160,16 @@ export class Cameras {
     return this.#options.pool.follow(organisation, source, hosts, follower)
   }
 
-  /** A camera with its login; why it can have none, for what has changed since it was checked. */
+  /**
+   * A camera with its login; or why it cannot be used, if the configuration or the secret has changed since the check.
+   */
   #sourceOf(organisation: string, record: CameraRecord): CameraSource | CameraLoss {
     if (record.type === 'camera') return this.#configured(organisation, record.camera) ?? UNNAMED
     const { type, url, credentials, certificate = 'verify' } = record
     if (credentials === null) return { type, url, username: null, password: null, certificate }
     const login = this.#options.secrets.open(credentials, contextOf(organisation, url))
     if (login === null) return SEALED
-    // Earlier versions stored the address as it is.
+    // Earlier versions did not encrypt the address.
     const [username, password, whole = url] = JSON.parse(login) as [string | null, string | null, string?]
     return { type, url: whole, username, password, certificate }
   }
@@ -175,8 +180,8 @@ export class Cameras {
 
   /**
    * Waits for the first frame of a camera.
-   * @param keepMs for how long what it sends is kept, for clips of a watch that comes then.
-   * @returns what ends it; until then the connection stays.
+   * @param keepMs how long its video is kept, for clips of the watch that is created next.
+   * @returns a function that ends the probe; until then the connection stays open.
    * @throws ApiError 400 `camera_unreachable`
    */
   async probe(organisation: string, record: CameraRecord, keepMs: number, signal: AbortSignal): Promise<() => void> {
@@ -216,13 +221,13 @@ const SEALED: CameraLoss = {
   message: 'LOOKOUT_SECRET is not the one that this camera was stored with: describe the camera again',
 }
 
-/** An address without its path and query: with many cameras, they hold a login. */
+/** An address without its path and query, which hold the login of many cameras. */
 function hiddenUrl(url: string): string {
   const { protocol, host, pathname, search } = new URL(url)
   return /^\/?$/.test(pathname + search) ? url : `${protocol}//${host}/***`
 }
 
-/** What a login belongs to: at another address it cannot be read. */
+/** Binds an encrypted login to its organisation and address: it cannot be decrypted for others. */
 function contextOf(organisation: string, url: string): string {
   return JSON.stringify([organisation, url])
 }

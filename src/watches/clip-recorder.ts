@@ -10,9 +10,9 @@ import { clipOf, type WatchSettings } from './watch-settings.ts'
 
 interface ClipRecorderOptions {
   readonly desk: Pick<WatchDesk, 'draft' | 'pendingClips'>
-  /** Why this many bytes cannot be stored; null where they can. */
+  /** Why this many bytes cannot be stored; null if they can. */
   readonly faultOfStoring: (bytes: number) => Promise<FileError | null>
-  /** Stores what has become of the clip of events, by their numbers. */
+  /** Stores the clip of started events, or why there is none. `starts` are the numbers of the events. */
   readonly tell: (starts: readonly number[], clip: ToldClip | ClipError) => Promise<void>
 }
 
@@ -24,7 +24,7 @@ export class ClipRecorder {
   readonly #options: ClipRecorderOptions
   readonly #open = new Map<Promise<void>, { readonly starts: readonly number[]; readonly finish: () => void }>()
 
-  /** Why clips may be pending that are recorded no longer; null where none is. */
+  /** Why stored clips may be pending that are no longer recorded; null if none are. */
   #loss: Loss | null
 
   constructor({ id, seq }: Pick<HeldWatch, 'id' | 'seq'>, options: ClipRecorderOptions) {
@@ -52,7 +52,7 @@ export class ClipRecorder {
     this.#open.set(done, { starts, finish: () => recording?.finish() })
   }
 
-  /** What has been stored of clips may not be what is so. */
+  /** Notes that clips may be stored as pending that are not recorded. */
   lose(reason: Loss): void {
     this.#loss ??= reason
   }
@@ -61,7 +61,7 @@ export class ClipRecorder {
     return this.#loss !== null
   }
 
-  /** Tells of clips that are stored as pending, and are recorded no longer: a server, or what it needs, has failed. */
+  /** Reports clips that are stored as pending but no longer recorded, because a server or its storage has failed. */
   async mend(tell: (starts: readonly number[], reason: Loss) => Promise<void>): Promise<void> {
     const reason = this.#loss ?? 'stopped'
     this.#loss = null
@@ -109,7 +109,7 @@ export class ClipRecorder {
       if (bytes !== null) return { draft, bytes }
       fault = 'stopped'
     } catch {
-      // The store takes nothing.
+      // The blob store has failed.
     }
     await draft?.discard().catch(() => {})
     return fault

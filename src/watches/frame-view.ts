@@ -19,7 +19,7 @@ interface FrameViewOptions {
 /** The parameter that errors about a frame name. */
 export const FRAME = 'frame'
 
-/** Sees frames of one watch: their pixels, and what the model says of them. Only the watch's region is looked at. */
+/** Decodes the frames of one watch and asks the model about them. Only the watch's region is looked at. */
 export class FrameView {
   readonly #options: FrameViewOptions
 
@@ -27,7 +27,7 @@ export class FrameView {
     this.#options = options
   }
 
-  /** Decodes what is looked at of a frame, at the size at which frames are compared. @throws ApiError 400 */
+  /** Decodes the watch's region of a frame, at the size at which frames are compared. @throws ApiError 400 */
   async open(
     { media: medium }: WatchFrame,
     { organisationId, settings: { region } }: HeldWatch,
@@ -45,7 +45,7 @@ export class FrameView {
     return { grey: greyOf(image), original }
   }
 
-  /** Asks the model. @param beginBy when it is too late to begin; null for never. */
+  /** Asks the model. @param beginBy the latest time to begin; null for no limit. */
   async ask(
     questions: readonly object[],
     { media }: Pick<WatchFrame, 'media'>,
@@ -60,7 +60,7 @@ export class FrameView {
     return this.#options.look(asked)
   }
 
-  /** Asks for places. They are those in the whole frame. */
+  /** Asks where things are. The boxes are relative to the whole frame. */
   async places(
     questions: readonly object[],
     frame: Pick<WatchFrame, 'media'> & { readonly about: Size },

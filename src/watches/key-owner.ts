@@ -3,10 +3,10 @@ import type { Principal } from '../accounts/principal.ts'
 import { invalidRequest, serviceUnavailable } from '../lib/errors/errors.ts'
 import type { HeldWatch } from './watch-desk.ts'
 
-/** How long the owner of a key is known. */
+/** How long the owner of a key is cached. */
 const OWNER_MS = 5_000
 
-/** Knows who has registered a watch. */
+/** Finds the owner of the key that registered a watch. */
 export class KeyOwner {
   readonly #keys: KeyOwners
   #owner: { readonly principal: Principal; readonly until: number } | null = null

@@ -28,59 +28,64 @@ export interface LiveWatchOptions {
   readonly cameras: { readonly follow: FollowCamera }
   /** The shortest time without frames that counts as silence. */
   readonly silenceMs: number
-  /** The time over which it is counted whether looks are made in time. */
+  /** The window over which missed looks are counted, for `watch.lagging`. */
   readonly lagMs: number
-  /** Called when events have been told. */
+  /** Called when events have been stored. */
   readonly onTold: (id: string) => void
-  /** Called with every look, which may have been one at a frame in which nothing moved. */
+  /** Called with every look, and with every frame that needed none because nothing had moved in it. */
   readonly onLook: (id: string, look: LookReport) => void
 }
 
-/** A frame may come this much of the usual distance too early. */
+/** A frame may arrive early by this share of the interval between looks. */
 const TOLERANCE = 1 / 4
-/** A busy machine may take longer to decode a frame than there is between two; then it looks less often, but it looks. */
+/**
+ * Decoding a frame may take a busy machine longer than the interval between two; it then looks less often, but it
+ * looks.
+ */
 const LEAST_PATIENCE_MS = 1_000
 const LONG_LOOK = 'The model is busy, or is being loaded: the last look has not ended yet'
-/** The newest frame is kept for clients up to this size. */
+/** A larger frame is not kept as the newest one for clients. */
 const MOST_KEPT_BYTES = 4 * 2 ** 20
 
 interface Frame extends WatchFrame {
   readonly about: FrameAbout
   readonly moment: Moment
-  /** Whether the look before it took long. */
+  /** Whether the look before it took so long that it counts as a gap. */
   readonly followsLongLook: boolean
 }
 
-/** Runs one watch on this server: it takes frames, looks at some of them, and tells what has changed. */
+/** Runs one watch on this server: receives frames, looks at some of them, and reports what has changed. */
 export class LiveWatch {
   #watch: HeldWatch
   readonly #options: LiveWatchOptions
   readonly #events: EventTracker
   readonly #stop = new AbortController()
   readonly #counts: LookCounts
-  /** When the last frame that was not too early should have come. */
+  /** When the last frame that was not too early was due. */
   #slot = Number.NEGATIVE_INFINITY
-  /** When the last frame came; null before the first one. */
+  /** When the last frame arrived; null before the first one. */
   #lastFrame: Moment | null
-  /** When the last frame came to this server. */
+  /** When a client last sent a frame to this server, by the clock of `performance`. */
   #fedAt: number | null = null
   readonly #lag: LagMeter
-  /** Why the last look failed, and since when looks do; null after one that did not. */
+  /** Why the last look failed, and since when looks have failed; null after a look that succeeded. */
   #failure: { readonly message: string; readonly since: Moment } | null = null
   #newest: Picture | null = null
   /** The last frame that was seen, whether or not something had moved in it. */
   #seen: { readonly number: number; readonly at: number } | null = null
-  /** When a frame was last taken, and when one was last dropped meanwhile, by the clock of `performance`. */
+  /**
+   * When a frame was last accepted, and when one was last dropped because of the work on it (clock of `performance`).
+   */
   #takenAt = Number.POSITIVE_INFINITY
   #missedAt = Number.NEGATIVE_INFINITY
-  /** The last look; null where the next frame must be looked at. */
+  /** The last look; null if the next frame must be looked at even if nothing has moved. */
   #last: { readonly grey: Uint8Array; readonly at: number; readonly answers: readonly LookAnswer[] } | null = null
   readonly #owner: KeyOwner
   readonly #view: FrameView
   /** Null for a watch whose frames clients send. */
   readonly #camera: CameraFeed | null
   readonly #clips: ClipRecorder
-  /** Work on a frame, or on what is told without one; null while there is none. */
+  /** Work on a frame, or on a report without one; null while there is none. */
   #work: Promise<unknown> | null = null
   #changed: HeldWatch | null = null
 
@@ -126,7 +131,7 @@ export class LiveWatch {
     return this.#camera !== null
   }
 
-  /** The newest pushed frame that was looked at, or a camera's newest frame. Null where there is none. */
+  /** The newest pushed frame that was looked at, or a camera's newest frame. Null if there is none. */
   async newest(): Promise<Picture | null> {
     return this.#camera === null ? this.#newest : this.#camera.newest()
   }
@@ -135,7 +140,7 @@ export class LiveWatch {
     return { ...this.#events.progress(momentNow()), fedMs: this.#fedMs }
   }
 
-  /** Notes that a frame has come. @returns whether it has counted on one. */
+  /** Notes that a client has sent a frame. @returns whether this server still expected one. */
   feed(): boolean {
     const wasFed = (this.#fedMs ?? 0) > 0
     this.#fedAt = performance.now()
@@ -144,16 +149,16 @@ export class LiveWatch {
 
   get #fedMs(): number | null {
     if (this.#fedAt === null) return null
-    // A look may take long.
+    // A look may take long: that time does not count.
     return this.#silence - (this.#work === null ? performance.now() - this.#fedAt : 0)
   }
 
-  /** How long no frame may come. */
+  /** The time without frames that counts as silence, in milliseconds. */
   get #silence(): number {
     return silenceOf(this.#watch.settings, this.#options.silenceMs)
   }
 
-  /** Whether the look at the frame that was taken last has missed frames for as long as counts as silence. */
+  /** Whether the last look dropped frames for longer than counts as silence. */
   get #looksLong(): boolean {
     return this.#missedAt - this.#takenAt > this.#silence
   }
@@ -170,15 +175,15 @@ export class LiveWatch {
   }
 
   /**
-   * Takes a frame, unless it is dropped. Nothing queues: while a frame is looked at, others are dropped.
-   * @param waits whether to resolve only when the look has ended, and its events are stored.
-   * @throws ApiError 400 for bytes that are no picture; where it waits, also the errors of the look.
+   * Looks at a frame, or drops it. Nothing queues: frames that arrive during a look are dropped.
+   * @param waits whether to resolve only when the look has ended and its events are stored.
+   * @throws ApiError 400 for bytes that are no picture; if it waits, also the errors of the look.
    */
   async push(given: WatchFrame, waits: boolean): Promise<Pushed> {
     const moment = momentNow()
     const number = ++this.#counts.frames
     this.#lastFrame = moment
-    // A camera's frames come at the rate of the watch.
+    // A camera's frames already arrive at the rate of the watch.
     const isDue = this.#camera !== null || this.#isDue(moment)
     const dropped = this.#work !== null ? 'busy' : isDue ? null : 'rate'
     if (dropped === 'busy' && isDue) {
@@ -221,7 +226,10 @@ export class LiveWatch {
     return { frame: number, ...(answers && { answers }) }
   }
 
-  /** Tells of looks that fail for as long as counts as silence. A frame that is no picture is the client's mistake. */
+  /**
+   * Reports looks that have failed for as long as counts as silence. A frame that is no picture is the client's
+   * mistake.
+   */
   async #noteFailure(error: unknown, now: Moment): Promise<void> {
     const known = error instanceof ApiError ? error : null
     if (known?.param === FRAME || this.#stop.signal.aborted) return
@@ -229,7 +237,7 @@ export class LiveWatch {
     const failure = { message: known?.message ?? 'Internal error', since: this.#failure?.since ?? now }
     this.#failure = failure
     if (now.at - failure.since.at < this.#silence) return
-    // Where that fails too, the next failure is told.
+    // If that fails too, the next failure is reported.
     await this.#events.tellFailure(this.#watch, { ...failure, status: known?.status }).catch(() => {})
   }
 
@@ -272,7 +280,7 @@ export class LiveWatch {
     return answers
   }
 
-  /** Tells what the answers change. Only what has been stored counts. */
+  /** Stores and reports what the answers change. What could not be stored has not happened. */
   async #settle(frame: Frame, answers: readonly LookAnswer[], still: boolean): Promise<readonly LookAnswer[]> {
     const { id, settings } = this.#watch
     if (this.#camera === null) {
@@ -296,7 +304,7 @@ export class LiveWatch {
       hasClip: this.#camera !== null && clipOf(settings) !== null,
     }
     const started = await this.#events.settle(this.#watch, finding).catch((error) => {
-      // They may have been stored.
+      // The events may have been stored all the same, with clips that are pending.
       this.#clips.lose('stopped')
       throw error
     })
@@ -313,14 +321,16 @@ export class LiveWatch {
     await this.#run(() => this.#events.tellClip(this.#watch, starts, clip, momentNow()))
   }
 
-  /** Whether a frame follows the last one that was seen: key frames, and pictures of some cameras, are far apart. */
+  /**
+   * Whether a camera's frame is the next one after the last that was seen. Key frames may be far apart without a gap.
+   */
   #isNext(number: number): boolean {
     const seen = this.#seen
     if (this.#camera === null || seen === null) return false
     return number === seen.number + 1 && this.#camera.hasDeliveredSince(seen.at)
   }
 
-  /** Why this many bytes cannot be stored; null where they can. */
+  /** Why this many bytes cannot be stored; null if they can. */
   async #faultOfStoring(bytes: number): Promise<FileError | null> {
     try {
       await this.#options.files.checkStorage(await this.#owner.of(this.#watch), bytes)
@@ -335,7 +345,7 @@ export class LiveWatch {
     this.#changed = watch
   }
 
-  /** Tells of silence, and of changes that no frame has come for. */
+  /** Reports silence and lost clips, and applies changes while no frames arrive. */
   async check(): Promise<void> {
     if (this.#work !== null) return
     if (this.#changed !== null) await this.#run(() => this.#applyChange())
@@ -361,7 +371,7 @@ export class LiveWatch {
     if (this.#changed === watch) this.#changed = null
   }
 
-  /** One work at a time. */
+  /** Callers run one work at a time. */
   #run<Result>(work: () => Promise<Result>): Promise<Result> {
     const running = work()
     const ended = running
@@ -373,7 +383,7 @@ export class LiveWatch {
     return running
   }
 
-  /** Aborts a look that runs, and waits for its end. */
+  /** Aborts a running look, and waits for its end. */
   async close(): Promise<void> {
     this.#stop.abort(serviceUnavailable('The watch was stopped while the frame was looked at', 1))
     await this.#work

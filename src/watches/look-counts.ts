@@ -3,11 +3,11 @@ import type { WatchMeter } from './watch-meter.ts'
 /** Why a frame is not looked at. */
 export type DropReason = 'busy' | 'late' | 'rate' | 'still'
 
-/** What clients are told of a watch that runs. */
+/** What clients see of a running watch. */
 export interface WatchReport extends Measured {
   readonly status: 'starting' | 'running' | 'offline' | 'waiting'
   readonly reason: string | null
-  /** What more is known of the reason, where that is a fault of the camera. */
+  /** Details of the reason, if it is a fault of the camera. */
   readonly message: string | null
 }
 
@@ -23,7 +23,7 @@ interface Measured {
   readonly lag_ms: number | null
 }
 
-/** Looks by which their rate is measured. */
+/** The number of latest looks over which their rate is measured. */
 const MEASURED = 10
 
 /** Counts what becomes of the frames of one watch. */
@@ -66,7 +66,7 @@ export class LookCounts {
     const { frames, looks } = this
     const ended = this.#endedAt
     const since = (time: number) => (time - ended[0]!) / 1000
-    // Without further looks it falls: the pause since the last one counts when it is longer than those before.
+    // The rate falls when looks stop: the pause since the last look counts once it is longer than those before.
     const rate = Math.min((ended.length - 1) / since(ended.at(-1)!), ended.length / since(performance.now()))
     return {
       counts: { frames, looks, failed: this.#failed, suppressed, dropped: { ...this.#dropped } },

@@ -7,7 +7,7 @@ import type { FrameAbout } from './events/watch-events.ts'
 import type { DropReason } from './look-counts.ts'
 import type { LookAnswer } from './question-value.ts'
 
-/** A look that has not begun in time. It costs nothing. */
+/** A look that could not begin in time. It costs nothing. */
 export class LateLook extends Error {
   override readonly name = 'LateLook'
 }
@@ -26,16 +26,17 @@ export interface LookRequest {
   /** The part of the frame that the questions are about; null for all of it. */
   readonly region: GridRegion | null
   /**
-   * When it is too late to begin, by the clock of `performance`; null for what a look has found, which is always answered.
+   * The latest time to begin, by the clock of `performance`; null for evidence of what a look has found, which is not
+   * skipped.
    */
   readonly beginBy: number | null
   readonly signal: AbortSignal
 }
 
-/** What the pixels of a frame are read from. */
+/** The source of a frame's pixels. */
 type FrameMedia = InlineMedia | LiveFrame
 
-/** A frame as a file has it. */
+/** A frame as an image file. */
 export interface Picture {
   readonly bytes: Uint8Array
   readonly contentType: NewFile['contentType']
@@ -43,19 +44,19 @@ export interface Picture {
 
 /** A frame that a client has sent. */
 export interface PushedFrame extends Picture {
-  /** When it was taken, as the client says. */
+  /** When it was taken, according to the client. */
   readonly cameraTime: Date | null
 }
 
-/** A frame, wherever it comes from. */
+/** A frame of a client or of a camera. */
 export interface WatchFrame {
   /** For one reader, while the frame is looked at. */
   readonly media: () => FrameMedia
   readonly cameraTime: Date | null
-  /** How long ago it came, in milliseconds. */
+  /** How long ago it arrived, in milliseconds. */
   readonly ageMs: number
   readonly picture: () => Promise<Picture>
-  /** To be called once, when nothing more is read of it. */
+  /** Call it once, when the frame is no longer read. */
   readonly release: () => void
 }
 

@@ -2,7 +2,7 @@ import { sumOf } from '../lib/sum.ts'
 import type { Edges } from './watch-region.ts'
 import type { WatchQuestion } from './watch-settings.ts'
 
-/** An answer as decisions give it, as far as a watch reads it. */
+/** The part of a decision's answer that a watch reads. */
 export interface LookAnswer {
   readonly type: string
   readonly probability?: number
@@ -12,10 +12,10 @@ export interface LookAnswer {
   readonly box?: Edges | null
 }
 
-/** With less, the model would rather have said something else. */
+/** With less, the model would rather have said something other than a label. */
 const LEAST_LABEL_MASS = 0.5
 
-/** How likely it is that what a question is about is there, from 0 to 1; null where the look is unsure or refused. */
+/** The probability that what a question asks about is there, from 0 to 1; null if the look is unsure or was refused. */
 export function probabilityIn({ event }: WatchQuestion, answer: LookAnswer): number | null {
   const { probability, probabilities, x_label_mass: labelMass = 0 } = answer
   if (labelMass < LEAST_LABEL_MASS) return null

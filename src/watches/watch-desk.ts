@@ -28,30 +28,30 @@ export interface HeldWatch {
   readonly seenAt: Date | null
 }
 
-/** What is stored of a watch while it runs. */
+/** The state of a running watch that is stored. */
 export interface Progress {
-  /** Number of the last event that the memory knows. */
+  /** Number of the last event that `memory` includes. */
   readonly seq: number
   readonly memory: string
   /** When the last frame was looked at, in Unix milliseconds; null before the first one. */
   readonly seenAt: number | null
 }
 
-/** What is stored of a watch that another server may take over. */
+/** The stored state of a watch that another server may take over. */
 export interface HeldProgress extends Progress {
-  /** For how long this server counts on further frames; null where it has had none. */
+  /** For how many more milliseconds this server expects frames of clients; null if it has had none. */
   readonly fedMs: number | null
 }
 
-/** What a look has found. */
+/** The findings of a look. */
 export interface Told {
   readonly events: readonly EventDraft[]
   readonly memory: string
   /** As in `Progress`. */
   readonly seenAt: number | null
-  /** The frame of the look; null where there was none. */
+  /** The frame of the look; null if there was none. */
   readonly frame: FrameAbout | null
-  /** The bytes to keep of it, for events that start, or why there is no room for them; null where none are wanted. */
+  /** The picture to store with events that start, or why it cannot be stored; null if none is wanted. */
   readonly picture: { readonly bytes: Uint8Array; readonly contentType: NewFile['contentType'] } | FileError | null
 }
 
@@ -59,19 +59,19 @@ export interface Told {
 export interface ToldClip {
   readonly draft: Draft
   readonly bytes: number
-  /** When its first and its last picture came. */
+  /** When its first and its last picture arrived, in ISO 8601. */
   readonly from: string
   readonly to: string
 }
 
 const EXPIRED_AT_ONCE = 1_000
-/** Those who follow a watch read its last events within this time. */
+/** How long a deleted watch stays, for clients that follow it to read its last events. */
 const FAREWELL_SECONDS = 60
 
 /**
- * What running watches reads and writes in the database, as one server among others. A server *leases* a watch and must
- * renew the lease; what a server that has died held is free when it ends. Every write names the lease that it relies on.
- * An event, the number that it gets and what the watch then knows are one transaction, which comes before anything is sent.
+ * Reads and writes running watches in a database that other servers may share. A server *leases* a watch and must renew
+ * the lease: the watches of a server that died are free when it runs out. Every write requires the lease. An event, its
+ * number and the new memory of the watch are stored in one transaction, before anything is sent.
  */
 export class WatchDesk {
   readonly #database: Database
@@ -80,7 +80,7 @@ export class WatchDesk {
   readonly #leaseSeconds: number
   readonly #log = new EventLog()
 
-  /** @param owner names this server, for as long as it runs. */
+  /** @param owner name of this server, which changes with each start. */
   constructor(
     database: Database,
     files: Pick<Files, 'draft' | 'keepOutputs'>,
@@ -104,7 +104,7 @@ export class WatchDesk {
     return this.#lease(id, this.#isFree)
   }
 
-  /** Leases a watch that has a frame here, unless another server that has it counts on frames. */
+  /** Leases a watch that has received a frame here, unless another server has the lease and still expects frames. */
   takeOver(id: string): Promise<HeldWatch | null> {
     return this.#lease(id, sql`(${this.#isFree} or fed_until is null or fed_until <= now())`)
   }
@@ -125,7 +125,7 @@ export class WatchDesk {
   }
 
   /**
-   * Renews a lease and stores what the watch knows, unless an event has been told since.
+   * Renews a lease, and stores the memory of the watch unless it misses a stored event.
    * @returns false when the lease is lost.
    */
   renew(id: string, { fedMs, ...progress }: HeldProgress): Promise<boolean> {
@@ -145,7 +145,7 @@ export class WatchDesk {
     return rows.length === 1
   }
 
-  /** Ends the leases of servers that run no longer, whose names begin with this. */
+  /** Frees the leases of servers that have stopped: those whose names begin with the prefix. */
   async forget(prefix: string): Promise<void> {
     await this.#database.execute(
       sql`update watches set lease = null, leased_until = null, fed_until = null where starts_with(lease, ${prefix})`,
@@ -153,7 +153,7 @@ export class WatchDesk {
   }
 
   /**
-   * Stores events, all or nothing. Where the picture cannot be stored, they are told without it.
+   * Stores events, all or none, without the picture if that cannot be stored.
    * @returns the number of the last one; null when the lease is lost.
    */
   async tell(watch: HeldWatch, told: Told): Promise<number | null> {
@@ -173,7 +173,8 @@ export class WatchDesk {
   }
 
   /**
-   * Tells what has become of the clip of events that have started, by their numbers, and stores it with them.
+   * Stores a clip, or why there is none, with the started events that it shows, and adds an event about it for each.
+   * @param starts numbers of the started events.
    * @returns the number of the last event; null when the lease is lost.
    */
   async tellClip(watch: HeldWatch, starts: readonly number[], told: ToldClip | ClipError): Promise<number | null> {
@@ -197,7 +198,7 @@ export class WatchDesk {
     })
   }
 
-  /** The numbers of events whose clip is to be told. */
+  /** The numbers of events whose clip is pending. */
   async pendingClips(id: string): Promise<readonly number[]> {
     const rows = await this.#database.use((queries) =>
       queries.select({ seq: watchEvents.seq }).from(watchEvents).where(isPending(id)),
@@ -206,8 +207,8 @@ export class WatchDesk {
   }
 
   /**
-   * Stores events together with the file that they show, or without it where it cannot be stored.
-   * @param given why there is none; null where none is wanted.
+   * Stores events together with their file, or without it if it cannot be stored.
+   * @param given makes the file, or says why there is none; null if none is wanted.
    * @param add returns the number of the last event.
    */
   async #tell<Fault extends string | null>(
@@ -245,7 +246,7 @@ export class WatchDesk {
         addOnce(transaction, made!, null),
       )
     } catch (error) {
-      // Else it may have been stored.
+      // Once it has begun, the transaction may have been committed.
       if (isBegun) throw error
       await addWithout('storage')
     }
@@ -268,7 +269,7 @@ export class WatchDesk {
     }
   }
 
-  /** Deletes events whose time is over, and deleted watches, but nothing that is still to be sent. */
+  /** Deletes expired events and the rows of deleted watches, except those with deliveries still to send. */
   async deleteExpired(): Promise<void> {
     await this.#database.execute(sql`
       delete from watch_events where (watch_id, seq) in (

@@ -5,7 +5,7 @@ import type { DeliveryResult } from './webhooks/webhook-sender.ts'
 export interface WatchMeter {
   /** @param result `looked`, `failed`, or why the frame was dropped. */
   frameEnded(result: string): void
-  /** @param ms from the arrival of the frame until what its look has found is stored. */
+  /** @param ms from the arrival of the frame until the findings of its look are stored. */
   looked(ms: number): void
   eventTold(type: EventType): void
   webhookSent(result: DeliveryResult): void

@@ -29,7 +29,7 @@ export function checkRegion(region: Edges, frame: Size): void {
   )
 }
 
-/** Where a box in the region is in the frame. */
+/** Converts a box in the region to the same box in the frame. */
 export function boxInFrame({ top, left, bottom, right }: Edges, region: Edges, frame: Size): Edges {
   const part = regionPixels(gridOf(region), frame)
   const across = (x: number) => Number(((part.left + x * part.width) / frame.width).toFixed(DIGITS))

@@ -19,20 +19,20 @@ import { WebhookSender } from './webhooks/webhook-sender.ts'
 export interface WatchRunnerOptions extends Pick<LiveWatchOptions, 'keys' | 'media' | 'look' | 'cameras'> {
   readonly database: Database
   readonly files: Files
-  /** Opens the secrets of webhooks. */
+  /** Decrypts the secrets of webhooks. */
   readonly secrets: SecretBox
-  /** Names the leases of servers that run in one place, and says whether no other runs there now. */
+  /** `id` begins the names of leases of all servers in one place; `alone` says that no other server runs there now. */
   readonly place: { readonly id: string; readonly alone: boolean }
   readonly logger: Pick<Logger, 'warn'>
-  /** Watches that it runs at a time. */
+  /** The most watches that this server runs at a time. */
   readonly most: number
-  /** How long a lease lasts that is not renewed. */
+  /** How long a lease lasts unless it is renewed. */
   readonly leaseMs?: number | undefined
-  /** Between looks for silence. */
+  /** Interval between checks of the watches. */
   readonly beatMs?: number | undefined
   /** The shortest time without frames that counts as silence. */
   readonly silenceMs?: number | undefined
-  /** The time over which it is counted whether looks are made in time. */
+  /** The window over which missed looks are counted, for `watch.lagging`. */
   readonly lagMs?: number | undefined
   readonly meter: WatchMeter | null
   readonly webhooks: WebhookOptions
@@ -41,20 +41,20 @@ export interface WatchRunnerOptions extends Pick<LiveWatchOptions, 'keys' | 'med
 interface WebhookOptions {
   /** Private hosts that clients may name. */
   readonly hosts: readonly string[]
-  /** For an answer. */
+  /** How long to wait for an answer. */
   readonly timeoutMs?: number | undefined
-  /** Between attempts, about. */
+  /** Delays between attempts, before jitter. */
   readonly retriesMs?: readonly number[] | undefined
 }
 
-/** Is told of a watch as it happens. */
+/** Gets the events and looks of a watch as they happen. */
 export interface WatchListener {
   /** There are new events, or the watch has changed. */
   onTold(): void
   onLook(look: LookReport): void
 }
 
-/** What only the server has that runs the watch. */
+/** For requests that only the server that runs the watch can answer. */
 export function watchElsewhere(message: string): ApiError {
   return new ApiError(message, {
     ...{ status: 503, type: 'server_error', code: 'watch_elsewhere', retryAfter: RETRY_SECONDS },
@@ -63,11 +63,11 @@ export function watchElsewhere(message: string): ApiError {
 
 const LEASE_MS = 15_000
 const BEAT_MS = 1_000
-/** Beats between looks at what other servers have changed. */
+/** Beats between checks for changes that other servers made. */
 const REFRESH_BEATS = 5
 const SILENCE_MS = 10_000
 const LAG_MS = 60_000
-/** Between renewals of leases, as a part of their time. */
+/** Interval between renewals of leases, as a share of `leaseMs`. */
 const RENEWAL_SHARE = 1 / 4
 const SWEEP_MS = 60_000
 const RETRY_SECONDS = 2
@@ -86,13 +86,15 @@ export class WatchRunner {
   readonly #sender: WebhookSender
   readonly #held = new Map<string, LiveWatch>()
   readonly #listeners = new Map<string, Set<WatchListener>>()
-  /** Clients that follow watches take turns to read: there may be thousands, and everyone else needs the database too. */
+  /**
+   * Clients that follow watches take turns to read: there may be thousands, and other requests need the database too.
+   */
   readonly reads = new FairSlots(MOST_READS)
   readonly #stopping = new AbortController()
   #ended: Promise<unknown> = Promise.resolve()
   #looking: Promise<void> = Promise.resolve()
   #isFailing = false
-  /** Whether the leases of servers that ran in this place before are free. */
+  /** Whether the first look is done, which frees the leases of servers that ran in this place before. */
   #isAlone = false
 
   constructor(options: WatchRunnerOptions) {
@@ -116,17 +118,17 @@ export class WatchRunner {
     this.#sender.start()
   }
 
-  /** What is wrong with the address of a webhook; null for nothing. */
+  /** Why the address of a webhook is refused; null if it is allowed. */
   refusalOf(url: URL): Refusal | null {
     return this.#agent.refusalOf(url)
   }
 
-  /** Ends all looks, and leaves the watches to other servers, or to the next one here. */
+  /** Ends all looks, and frees the watches for other servers or for the next start of this one. */
   async close(): Promise<void> {
     this.#stopping.abort()
     await Promise.all([this.#ended, this.#sender.close()])
     await this.#looking
-    // Side by side: a database that hangs would be waited for once for each watch.
+    // In parallel: otherwise a database that hangs delays the end once for each watch.
     await Promise.all(
       [...this.#held].map(async ([id, watch]) => {
         await watch.close()
@@ -156,7 +158,7 @@ export class WatchRunner {
     }
   }
 
-  /** While the database is away, watches wait for it. */
+  /** Logs failures of the work. While the database is away, watches wait for it, which is logged once. */
   async #guarded(work: () => Promise<void>): Promise<void> {
     try {
       await work()
@@ -170,13 +172,13 @@ export class WatchRunner {
     }
   }
 
-  /** Looks at what has changed. Call it when a watch has been made, changed or deleted here. */
+  /** Applies what has changed in the database. Call it after a watch was created, changed or deleted here. */
   async refresh(): Promise<void> {
     await this.#inTurn(() => this.#guarded(() => this.#look()))
     this.#sender.wake()
   }
 
-  /** What is held changes by one work at a time. */
+  /** Runs work that changes `#held`, one at a time. */
   #inTurn<Result>(work: () => Promise<Result>): Promise<Result> {
     const done = this.#looking.then(work)
     this.#looking = done.then(
@@ -249,12 +251,13 @@ export class WatchRunner {
   }
 
   /**
-   * Gives a frame to a watch. One that gets no frames elsewhere is taken over.
-   * @throws ApiError 503 where another server gets its frames, or all places are taken; else as `LiveWatch.push` does.
+   * Gives a frame to a watch, and takes the watch over if no other server gets its frames.
+   * @throws ApiError 503 if another server gets its frames or this one runs its most watches; otherwise as
+   * `LiveWatch.push`.
    */
   async push(id: string, frame: PushedFrame, waits: boolean): Promise<Pushed> {
     const known = this.#held.get(id)
-    // While no frames came, another server may have taken it.
+    // While no frames came, another server may have taken it over.
     const isHeld = known !== undefined && (known.feed() || (await this.#isRenewed(id, known)))
     const watch = isHeld ? known : await this.#inTurn(() => this.#takeOver(id))
     return watch.push(pushedFrame(frame), waits)
@@ -278,12 +281,12 @@ export class WatchRunner {
     )
   }
 
-  /** How each watch goes that this server runs. */
+  /** The status of each watch that this server runs. */
   get states(): readonly WatchReport['status'][] {
     return [...this.#held.values()].map((watch) => watch.report().status)
   }
 
-  /** How a watch goes; null where this server does not run it. */
+  /** Status and counts of a watch; null if this server does not run it. */
   report(id: string): WatchReport | null {
     return this.#held.get(id)?.report() ?? null
   }
@@ -293,17 +296,20 @@ export class WatchRunner {
     return !paused && heldBy !== null && heldBy !== this.#owner && !this.#held.has(id)
   }
 
-  /** The newest frame; null where there is none. */
+  /** The newest frame; null if there is none. */
   async newest(id: string): Promise<Picture | null> {
     return (await this.#held.get(id)?.newest()) ?? null
   }
 
-  /** Whether the key of who follows is revoked or has expired. While the database is away, no key can be revoked. */
+  /**
+   * Whether the key of a client that follows is revoked or has expired. While the database is away, no key can be
+   * revoked.
+   */
   async isShutOut(key: string, organisation: string): Promise<boolean> {
     return (await this.#options.keys.ownerOf(key, organisation).catch(() => undefined)) === null
   }
 
-  /** @returns what ends it. */
+  /** @returns a function that ends it. */
   follow(id: string, listener: WatchListener): () => void {
     const listeners = this.#listeners.get(id) ?? new Set()
     this.#listeners.set(id, listeners.add(listener))

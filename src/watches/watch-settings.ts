@@ -16,7 +16,7 @@ export type CameraRecord =
       readonly certificate?: string | undefined
     }
 
-/** A watch as a client has registered it. It is stored as it is, so the names are those of the API. */
+/** A watch, as a client registered it. It is stored in this form, so the names are those of the API. */
 export interface WatchSettings {
   readonly model: string
   readonly name: string | null
@@ -27,7 +27,7 @@ export interface WatchSettings {
   readonly decode?: Decode
   /** Null to look at every frame. */
   readonly motion: { readonly share: number; readonly at_least_every_seconds: number } | null
-  /** The part of each frame that is looked at; all of it where there is none. */
+  /** The part of each frame that is looked at; all of it by default. */
   readonly region?: Edges | null
   readonly questions: readonly WatchQuestion[]
   readonly record: RecordSettings
@@ -35,10 +35,10 @@ export interface WatchSettings {
   readonly metadata: Readonly<Record<string, string>> | null
 }
 
-/** What is kept of the start of an event. */
+/** What is recorded when an event starts. */
 interface RecordSettings {
   readonly frame: boolean
-  /** When a clip begins, before the event starts, and when it ends, after that is seen. Neither: no clip. */
+  /** How long a clip shows before the event starts, and after the start is seen. Without either, there is no clip. */
   readonly before_seconds?: number
   readonly after_seconds?: number
 }
@@ -48,7 +48,7 @@ export interface WatchQuestion {
   readonly type: 'predicate' | 'choice' | 'score' | 'x_count'
   readonly name: string
   readonly instructions: string
-  /** Null for a question that is only answered. */
+  /** Null for a question without events, which is only answered. */
   readonly event: EventSettings | null
   readonly evidence: Evidence | null
   readonly choices?: readonly { readonly value: string | boolean }[]
@@ -68,7 +68,7 @@ export interface EventSettings {
   readonly at_least?: number | undefined
 }
 
-/** What is asked of the first frame of an event. */
+/** What is asked about the first frame of an event. */
 interface Evidence {
   readonly type: 'x_box'
   readonly instructions: string
@@ -89,18 +89,18 @@ export function ruleOf(event: EventSettings): EventRule {
   }
 }
 
-/** How a clip begins and ends, in milliseconds; null for none. */
+/** How long a clip shows before and after the start of an event, in milliseconds; null for no clip. */
 export function clipOf({ record }: Pick<WatchSettings, 'record'>): { beforeMs: number; afterMs: number } | null {
   const { before_seconds: before = 0, after_seconds: after = 0 } = record
   return before + after > 0 ? { beforeMs: before * 1000, afterMs: after * 1000 } : null
 }
 
-/** How long an event may go on before its start is told, and a clip still shows it. */
+/** The longest `for_seconds` of an event whose clip still shows its beginning. */
 const LONGEST_RISE_MS = 30_000
-/** How long a look takes, generously. */
+/** How long a look may take, generously. */
 const LOOK_MS = 5_000
 
-/** For how long what a camera sends is kept for clips, in milliseconds. */
+/** How long the video of a camera is kept for clips, in milliseconds. */
 export function keepMsOf(settings: Pick<WatchSettings, 'record' | 'questions'>): number {
   const clip = clipOf(settings)
   if (clip === null) return 0
@@ -108,7 +108,10 @@ export function keepMsOf(settings: Pick<WatchSettings, 'record' | 'questions'>):
   return clip.beforeMs + Math.min(LONGEST_RISE_MS, Math.max(...rises)) + LOOK_MS
 }
 
-/** How long no frame may come, in milliseconds: three times the usual distance, and at least this. */
+/**
+ * The time without frames that counts as silence, in milliseconds: three intervals between looks, and at least
+ * `leastMs`.
+ */
 export function silenceOf({ fps }: WatchSettings, leastMs: number): number {
   return Math.max(leastMs, 3_000 / fps)
 }

@@ -15,7 +15,7 @@ import { newSecret, type WebhookReport, type WebhookSettings } from './webhooks/
 
 const { watches, watchDeliveries, watchEvents, watchWebhooks, organisations } = tables
 
-/** A watch as its organisation has it. */
+/** A watch, as its organisation sees it. */
 export interface Watch {
   readonly id: string
   readonly createdAt: Date
@@ -26,16 +26,16 @@ export interface Watch {
   readonly webhook: WebhookReport | null
   /** The name of the server that runs it; null for none. */
   readonly heldBy: string | null
-  /** Whether that server counts on further frames of clients. */
+  /** Whether a client has sent that server a frame recently, so that it expects more. */
   readonly isFed: boolean
-  /** Whether clients have been told that no frames come. */
+  /** Whether `watch.offline` was reported, and no frame has been seen since. */
   readonly isOffline: boolean
 }
 
 /** A watch that was just made or changed. */
 export interface MadeWatch {
   readonly watch: Watch
-  /** The secret of its webhook, where it was made for it. It is shown once. */
+  /** The secret that was generated for its webhook, if any. It is shown only once. */
   readonly secret: string | null
 }
 
@@ -45,9 +45,9 @@ export interface StoredEvent {
   readonly body: string
 }
 
-/** A file that an event shows. */
+/** The frame or the clip of an event. */
 interface KeptFile extends StoredFile {
-  /** Null where the bytes are missing. */
+  /** Null if the bytes are missing. */
   read(range: ByteRange | null): ReturnType<Files['read']>
 }
 
@@ -57,7 +57,7 @@ export function isWatchId(text: string): boolean {
   return /^watch_[0-9A-Za-z]{22}$/.test(text)
 }
 
-/** The watches of organisations: what clients make, read, change and delete. `WatchRunner` does the rest. */
+/** Creates, reads, changes and deletes watches for clients. `WatchRunner` runs them. */
 export class Watches {
   readonly #database: Database
   readonly #files: WatchFiles
@@ -66,7 +66,7 @@ export class Watches {
   readonly #ids = new SortedIds('watch_')
   readonly #log = new EventLog()
 
-  /** @param most watches of one organisation. */
+  /** @param most watches that one organisation may have. */
   constructor(
     database: Database,
     files: WatchFiles,
@@ -78,7 +78,7 @@ export class Watches {
     this.#secrets = secrets
   }
 
-  /** @throws ApiError 429 for one more than an organisation may have. */
+  /** @throws ApiError 429 if the organisation has as many watches as it may. */
   async create(
     { organisation, key }: Principal,
     settings: WatchSettings,
@@ -86,7 +86,7 @@ export class Watches {
   ): Promise<MadeWatch> {
     const { id, createdAt } = this.#ids.next()
     return this.#database.transaction(async (transaction) => {
-      // Only one of the requests at the same time counts at a time.
+      // Locks the organisation, so that concurrent requests cannot exceed the limit together.
       await transaction
         .select({ id: organisations.id })
         .from(organisations)
@@ -138,7 +138,9 @@ export class Watches {
     return { watches: rows.slice(0, limit).map(toWatch), hasMore: rows.length > limit }
   }
 
-  /** The cameras of the configuration that watches of the organisation have on some server, and whether frames come. */
+  /**
+   * The configured cameras that the organisation's running watches use, on any server, and whether they deliver frames.
+   */
   async heldCameras(organisation: string): Promise<ReadonlyMap<string, boolean>> {
     const rows = await this.#database.use((queries) =>
       shown(queries).where(and(isOwned(organisation), sql`${watches.leasedUntil} > now()`)),
@@ -147,7 +149,7 @@ export class Watches {
     for (const found of rows) {
       const { settings, isOffline } = toWatch(found)
       const { source } = settings
-      // Before the first look, nothing is known of its frames.
+      // Before the first look, it is not known whether frames arrive.
       const delivers = !isOffline && found.row.seenAt !== null
       if (source.type === 'camera') held.set(source.camera, delivers || held.get(source.camera) === true)
     }
@@ -155,8 +157,8 @@ export class Watches {
   }
 
   /**
-   * Changes at the same time are made one after the other.
-   * @param webhook null for none from now on; undefined to leave it as it is.
+   * Concurrent changes are applied one after the other.
+   * @param webhook null to remove it; undefined to keep it.
    */
   async change(
     organisation: string,
@@ -184,8 +186,8 @@ export class Watches {
   }
 
   /**
-   * Deletes a watch with its events, their frames and their clips. Its row stays for a while, in which those who follow it are told
-   * the end of what goes on.
+   * Deletes a watch with its events, frames and clips. Its row stays for a while, so that clients that follow it still
+   * get the end of its open events.
    * @returns false when there is none.
    */
   async delete(organisation: string, id: string): Promise<boolean> {
@@ -200,7 +202,7 @@ export class Watches {
         .tracked.filter(({ happening }) => happening !== null)
         .map((tracked) => endedEvent(tracked, NOTHING_SEEN, { endedAt: now.time, reason: 'deleted' }))
       const seq = await this.#log.append(transaction, { id, seq: row.seq, settings }, events)
-      // The server that runs it can store nothing more.
+      // Without the lease, the server that runs it can store nothing more.
       const deleted = { seq, deletedAt: tables.now, lease: null, leasedUntil: null }
       await transaction.update(watches).set(deleted).where(eq(watches.id, id))
       return true
@@ -221,7 +223,7 @@ export class Watches {
     for (const file of files) if (file !== null) await this.#files.delete(organisation, file)
   }
 
-  /** Events after one, in order. The watch is one of the organisation's. */
+  /** Events with numbers above `after`, in order. The caller has checked that the organisation owns the watch. */
   events(id: string, { after, limit }: { readonly after: number; readonly limit: number }): Promise<StoredEvent[]> {
     return this.#database.use((queries) =>
       queries
@@ -233,7 +235,10 @@ export class Watches {
     )
   }
 
-  /** The picture or the clip of an event; null where there is none. The watch is one of the organisation's. */
+  /**
+   * The frame or the clip of an event; null if it has none. The caller has checked that the organisation owns the
+   * watch.
+   */
   async fileOf(
     organisation: string,
     id: string,
@@ -260,7 +265,7 @@ function isWatch(organisation: string, id: string): SQL {
   return and(eq(watches.id, id), isOwned(organisation))!
 }
 
-/** @returns the secret that was made; null where the client or the watch has one. */
+/** @returns the secret that was generated; null if the client gave one, or the webhook keeps the one that it has. */
 async function setWebhook(
   transaction: Transaction,
   watchId: string,
@@ -284,7 +289,7 @@ async function setWebhook(
   return given === undefined && row!.secret === secret ? made : null
 }
 
-/** Selects watches as clients are told of them. */
+/** Selects watches with everything that clients see of them. */
 function shown(queries: Queries) {
   const columns = {
     row: watches,

@@ -87,7 +87,7 @@ function readNumber(text: string | undefined, option: string): number | null | u
   return Number(text)
 }
 
-/** Null removes, undefined leaves. */
+/** Merges changes: null removes a field, undefined keeps it. */
 function merge<Of extends object>(
   before: Of,
   changes: { readonly [Key in keyof Of]?: Of[Key] | null | undefined },

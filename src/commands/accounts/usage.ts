@@ -8,7 +8,7 @@ import { JsonArray, printJson, printTable } from '../output.ts'
 import { SETTINGS_HELP } from '../settings-help.ts'
 import { withDatabase } from './with-accounts.ts'
 
-/** What rows can be summed by, and the column of the ledger that it is. */
+/** What rows can be grouped by, and the column of the ledger for it. */
 const GROUPS = {
   org: sql`organisation_id`,
   key: sql`key_id`,

@@ -5,9 +5,9 @@ import { loadConfig } from '../load-config.ts'
 /** A sum over years of usage may take long; the user can interrupt the command. */
 const QUERY_TIMEOUT_MS = 600_000
 
-/** Does work with the database that the settings name, beside a server that runs on it or without one. */
+/** Runs work on the database of the settings, whether or not a server uses it too. */
 export async function withDatabase<Result>(work: (database: Database) => Promise<Result>): Promise<Result> {
-  // The database's libraries take most of a second to load, which wrong arguments and --help need not wait for.
+  // Loading the database's libraries takes most of a second, which wrong arguments and --help need not wait for.
   const [{ openDatabase }, config] = await Promise.all([import('../../state.ts'), loadConfig()])
   const database = await openDatabase(config, { queryTimeoutMs: QUERY_TIMEOUT_MS })
   try {

@@ -18,30 +18,30 @@ import type { ServiceProcessMessage } from './service-process.ts'
 import type { ModelNames } from './words.ts'
 
 export interface ConnectionOptions {
-  /** What `--server` names. */
+  /** The value of `--server`. */
   readonly server: string | undefined
-  /** What `--key` names. */
+  /** The value of `--key`. */
   readonly key: string | undefined
-  /** Whether what is asked gives way to the requests of others. */
+  /** Requests in the background give way to those of others. */
   readonly priority?: 'background'
-  /** Whether a program reads what is printed: then nothing is said about the model. */
+  /** Whether a program reads the output: then no note about the model is printed. */
   readonly isForProgram?: boolean | undefined
   /** Seconds to wait for a server that is too busy or restarts. Without it, a restart is an error. */
   readonly wait?: number
-  /** Where the camera is that a service of its own may ask. */
+  /** Host of the camera that a service of its own may connect to. */
   readonly cameraHost?: string | undefined
-  /** Says a line beside the results. */
+  /** Prints a line beside the results. */
   readonly say?: (line: string) => void
 }
 
 /** Where questions are answered. */
 export interface Place {
   readonly names: ModelNames
-  /** The model that finds objects where none is named; null: none does. */
+  /** The default model for finding objects; null if none does that. */
   readonly detector: string | null
   /**
    * @param model one of the names; null for the first.
-   * @returns the client, which closing ends.
+   * @returns the client, which ends when it is closed.
    */
   open(model: string | null): Promise<Opened>
 }
@@ -105,7 +105,7 @@ export async function findPlace(options: ConnectionOptions): Promise<Place> {
     : remotePlace(local, explains)
 }
 
-/** The model to ask: the one that is named, or else the first. @throws ConfigError where there is none. */
+/** The model to ask: the named one, or otherwise the first. @throws ConfigError if there is none. */
 export function chosenModel({ names }: Place, named: string | null | undefined): string {
   const model = named ?? names.ids[0]
   if (model === undefined) throw new ConfigError(NO_MODEL)
@@ -119,24 +119,24 @@ interface Connected {
 
 type Asking = Omit<ClientOptions, 'url'>
 
-/** @param models those that the server has listed already. */
+/** @param models of the server, if it has already listed them. */
 async function connect(url: string, asking: Asking, models?: readonly ModelEntry[]): Promise<Connected> {
   const client = new LookoutClient({ url, ...asking, onWarning: warn, hasAnswered: models !== undefined })
   return { client, models: models ?? (await client.models()) }
 }
 
-/** @param explains whether to say what the model is where it is the demonstration. */
+/** @param explains whether to print a note if the model is the demonstration. */
 function remotePlace({ client, models }: Connected, explains: boolean): Place {
-  // Those that write; others make embeddings.
+  // Only models that write; others make embeddings.
   const ids = models.filter(({ output_formats: formats }) => formats?.length !== 0).map(({ id }) => id)
-  // Servers of old versions do not say it.
+  // Servers of old versions do not send `output_formats`.
   const detector = models.find(({ modalities, output_formats: formats }) => findsObjects(modalities, formats))
   return {
     detector: detector?.id ?? null,
     names: { ids, has: async (name) => ids.includes(name) || (await client.model(name)) !== null },
     open: async (model) => {
       const name = model ?? ids[0]
-      // A server of another version may not tell.
+      // A server of another version may not say so.
       if (explains && name !== undefined && (await isDemonstrationOf(client, ids, name).catch(() => false))) {
         note(DEMONSTRATION_NOTE)
       }
@@ -151,7 +151,7 @@ async function isDemonstrationOf(client: LookoutClient, ids: readonly string[], 
   return id !== undefined && client.isDemonstration(id)
 }
 
-/** Null when no server runs there, or it does not take the key, which is said. */
+/** Null when no server runs there, or if it rejects the key, for which a note is printed. */
 async function probe(url: string, asking: Asking): Promise<Connected | null> {
   const { key } = asking
   const response = await fetch(`${url}/v1/models?extended=true`, {
@@ -178,23 +178,23 @@ function readUrl(given: string, origin: string): string {
   if (url === null || !/^https?:$/.test(url.protocol)) {
     throw new ConfigError(`${origin}: expected an address such as http://127.0.0.1:8080, not '${shownAddress(given)}'`)
   }
-  // The header that would carry it carries the key.
+  // The header for a login is used for the key.
   if (url.username !== '' || url.password !== '') {
     throw new ConfigError(`${origin}: the address may hold no login; the key is in --key or LOOKOUT_API_KEY`)
   }
   return `${url.origin}${url.pathname}`.replace(/(\/v1)?\/*$/, '')
 }
 
-/** Lets a service of its own ask the camera that is named. Nothing that it encrypts is kept. */
+/** Lets a service of its own connect to the named camera. It stores nothing that it encrypts. */
 function allowing(cameraHost: string | undefined): Partial<Config> {
   return cameraHost === undefined ? {} : { cameraHosts: [cameraHost], secret: randomBytes(24).toString('base64url') }
 }
 
 const SERVICE_PROCESS = fileURLToPath(new URL('service-process.ts', import.meta.url))
 
-/** A service for this command alone, with the one model that is needed, which leaves nothing behind. */
+/** A service for this command alone, with only the model that is needed. It leaves nothing behind. */
 async function ownPlace(config: Config, explains: boolean): Promise<Place> {
-  // Loaded where a model is: it takes longer than all else of a command that asks a server.
+  // Loaded only with a model: it takes longer than everything else in a command that asks a server.
   const { readKnownCards } = await import('../models/known-models.ts')
   const cards = (await readKnownCards(config)).map(({ card }) => card)
   const writers = cards.filter(({ embedding }) => embedding === undefined)
@@ -262,9 +262,9 @@ function findsObjects(modalities: readonly string[] = [], formats: readonly stri
   return modalities.includes('image') && (formats.includes('box') || formats.includes('point'))
 }
 
-/** Whether an error is about the one input, so that others may still be answered. */
+/** Whether an error concerns only this input, so that others may still be answered. */
 export function isAboutInput(error: unknown): boolean {
   if (!(error instanceof ServerError) || (error.status !== 400 && error.status !== 413)) return false
-  // The parameter of one that is too long is that of what it is asked.
+  // For an input that is too long, the error may name the parameter of the question.
   return /^(media|messages\[|input\[|file$|frame$)/.test(error.param ?? '') || error.code === 'context_length_exceeded'
 }

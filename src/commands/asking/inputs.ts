@@ -6,7 +6,7 @@ import { isAboutInput } from './connection.ts'
 import { MediaError, picturesIn } from './media.ts'
 import { note } from './screen.ts'
 
-/** What is asked about, which is opened in its turn: a folder may hold more than memory does. */
+/** An input of a command. It is opened when its turn comes: a folder may hold more than fits in memory. */
 export interface Input<Opened> {
   readonly name: string
   open(): Promise<Opened>
@@ -14,11 +14,11 @@ export interface Input<Opened> {
 
 export interface Inputs<Opened> {
   readonly inputs: readonly Input<Opened>[]
-  /** Whether there is one alone, and not in a folder. */
+  /** Whether there is only one, and not from a folder. */
   readonly isSingle: boolean
 }
 
-/** What words stand for: files, the pictures of folders, and `-` for standard input. */
+/** The inputs that arguments name: files, the pictures of folders, and `-` for standard input. */
 export async function collectInputs<Opened>(
   words: readonly string[],
   { file, piped }: { file(path: string): Promise<Opened>; piped(): Promise<Input<Opened>> },
@@ -37,9 +37,9 @@ export async function collectInputs<Opened>(
 }
 
 /**
- * Asks about each input. Of several, one that is at fault costs a warning.
- * @param outcome what is said of those, as `pictures could not be searched`.
- * @returns what is to be said when the results are written; null where all inputs have one.
+ * Asks about each input. If there are several, a faulty one causes only a warning.
+ * @param outcome describes the faulty ones, as `pictures could not be searched`.
+ * @returns a message to print after the results are written; null if all inputs have a result.
  */
 export async function askEach<Opened>(
   { inputs, isSingle }: Inputs<Opened>,
@@ -60,10 +60,10 @@ export async function askEach<Opened>(
 }
 
 /**
- * Does work for each of several inputs. One that is at fault costs a warning.
- * @param outcome what is said of those, as `pictures could not be searched`.
- * @returns what is to be said when the results are written, also where the others cannot be had; null where none is missing.
- * @throws the error that is about all inputs, where none is done.
+ * Does work for each of several inputs. A faulty one causes only a warning.
+ * @param outcome describes the faulty ones, as `pictures could not be searched`.
+ * @returns a message to print after the results are written, even if the rest cannot be done; null if none is missing.
+ * @throws the error that concerns all inputs, if none is done.
  */
 export async function eachOf<One extends { readonly name: string }>(
   inputs: readonly One[],
@@ -88,19 +88,21 @@ export async function eachOf<One extends { readonly name: string }>(
   return failures === 0 ? null : new ConfigError(`${failures} of ${inputs.length} ${outcome}`)
 }
 
-/** Inputs in a row that the server fails at before it is taken to be broken. */
+/** After failures at this many inputs in a row, the server counts as broken. */
 const MOST_FAULTS = 5
 
-/** Tells the faults of single inputs, behind which others may still be answered, from what is wrong with all of them. */
+/**
+ * Distinguishes faults of single inputs, after which others may still be answered, from errors that concern all inputs.
+ */
 export class Faults {
   #inRow = 0
 
-  /** To be called for each input that is answered. */
+  /** Call it for each input that is answered. */
   end(): void {
     this.#inRow = 0
   }
 
-  /** Whether an error is of one input alone. */
+  /** Whether an error concerns only one input. */
   areOf(error: unknown): boolean {
     if (!isFault(error)) return error instanceof MediaError || isAboutInput(error)
     this.#inRow++
@@ -108,18 +110,18 @@ export class Faults {
   }
 }
 
-/** Whether the server has failed, which may be because of the one picture. One that is not there or has no room is another matter. */
+/** Whether the server has failed, perhaps because of this input. An unavailable or full server is another matter. */
 function isFault(error: unknown): boolean {
   return error instanceof ServerError && error.status >= 500 && error.status !== 503
 }
 
-/** What is wrong with an input. Other errors than those of the server name it by themselves. */
+/** What is wrong with an input. Errors that are not the server's already name it. */
 function faultOf(error: unknown, name: string): string {
   const { message } = error as Error
   return error instanceof ServerError ? `${name}: ${message}` : message
 }
 
-/** @throws the first error of any of them, when no other is under way. */
+/** @throws the first error of any item, once all running work has ended. */
 export async function inParallel<Item>(
   items: readonly Item[],
   jobs: number,
@@ -128,7 +130,7 @@ export async function inParallel<Item>(
   const queue = items.entries()
   let isFailed = false
   const run = async () => {
-    // All of them take from the one iterator.
+    // All workers share one iterator.
     for (const [index, item] of queue) {
       if (isFailed) return
       await work(item, index).catch((error: unknown) => {

@@ -19,9 +19,9 @@ import { hasSoundAlone } from '../../media/sound-alone.ts'
 import type { PageWish } from './numbers.ts'
 import { note, partingSignal, removedInAnyCase, untilParted } from './screen.ts'
 
-/** A picture, video or sound that is to be asked about. */
+/** A picture, video or sound to ask about. */
 export interface Medium {
-  /** As errors and results name it: the path that was given. */
+  /** Name in errors and results: the given path. */
   readonly name: string
   readonly kind: MediaKind
   readonly type: MediaType
@@ -36,22 +36,22 @@ export interface Medium {
 export interface Picture extends Medium {
   readonly kind: 'image'
   readonly size: { readonly width: number; readonly height: number }
-  /** In a form that any program shows as the server reads it. */
+  /** The bytes in a form that any program shows like the server reads it. */
   shown(): Promise<Uint8Array>
 }
 
-/** A file that cannot be asked about. In a folder, the others still can. */
+/** A file that cannot be used. The others of a folder still can. */
 export class MediaError extends ConfigError {}
 
 const TAKEN =
   'a picture (PNG, JPEG, WebP, GIF, TIFF, AVIF, BMP or SVG), a PDF, a video (MP4, WebM or QuickTime) or a sound (WAV, MP3, FLAC, M4A, Ogg or AAC)'
 export const STDIN_NAME = 'standard input'
 
-/** What a medium is read from. */
+/** The file of a medium. */
 export interface MediaFile {
-  /** As errors name it. */
+  /** Name in errors. */
   readonly name: string
-  /** The first bytes, which tell the type. */
+  /** The first bytes, which determine the type. */
   head(): Promise<Uint8Array>
   size(): Promise<number>
   whole(): Promise<Buffer>
@@ -59,11 +59,11 @@ export interface MediaFile {
 }
 
 interface Reading {
-  /** Null for the first one of a picture, with a note where there are more, and for all of a document. */
+  /** Null for the first page of a picture, with a note if there are more, and for all pages of a document. */
   readonly page?: PageWish
-  /** False where a picture of this size is not to be read into memory. */
+  /** False if a picture of this size must not be read into memory. */
   readonly takesPictures?: boolean
-  /** Told how many pages a picture has of which only the first is looked at; by default, the user is. */
+  /** Called with the number of a picture's pages if only the first is used; by default, a note is printed. */
   readonly onPages?: (pages: number) => void
 }
 
@@ -88,7 +88,7 @@ export async function readMedium(file: MediaFile, reading: Reading = {}): Promis
   const { takesPictures = true, page = null } = reading
   const type = await typeOf(file)
   const kind = kindOf(type)
-  // Pages of a TIFF are taken out here.
+  // Pages of a TIFF are extracted here.
   if (type === null || kind === null || kind === 'image' || type === 'image/tiff') {
     if (!takesPictures) throw new MediaError(`${name} is too large for a picture`)
     return pictureOf(name, await file.whole(), reading)
@@ -107,14 +107,14 @@ export async function readMedium(file: MediaFile, reading: Reading = {}): Promis
   }
 }
 
-/** The head does not tell whether there are pictures. */
+/** The head of a video container does not say whether there are pictures. */
 async function typeOf(file: MediaFile): Promise<MediaType | null> {
   const type = mediaType(await file.head())
   const sound = type === null ? type : audioType(type)
   return type === sound || !(await hasSoundAlone(await file.blob(type!))) ? type : sound
 }
 
-/** @throws MediaError for what is not a picture. */
+/** @throws MediaError if it is not a picture. */
 export async function openPicture(path: string, page: PageWish = null): Promise<Picture> {
   const medium = await openMedium(path, page)
   if (isPicture(medium)) return medium
@@ -125,7 +125,7 @@ export function isPicture(medium: Medium): medium is Picture {
   return medium.kind === 'image'
 }
 
-/** What came from standard input: a medium if its first bytes say so, otherwise text. @throws MediaError */
+/** Reads standard input: a medium if its first bytes say so, otherwise text. @throws MediaError */
 export async function readStandardInput(page: PageWish = null): Promise<Medium | string> {
   const bytes = await buffer(process.stdin)
   const head = bytes.subarray(0, HEAD_BYTES)
@@ -146,7 +146,7 @@ export async function readStandardInput(page: PageWish = null): Promise<Medium |
   return text
 }
 
-/** How files are called that can be asked about. */
+/** File names of supported media. */
 const NAMES: Readonly<Record<MediaKind, RegExp>> = {
   image: /\.(png|jpe?g|webp|gif|tiff?|avif|bmp|svg)$/i,
   video: /\.(mp4|m4v|webm|mov)$/i,
@@ -154,14 +154,14 @@ const NAMES: Readonly<Record<MediaKind, RegExp>> = {
   document: /\.pdf$/i,
 }
 
-/** What a file is by its name alone; null for what is no medium. */
+/** The kind of a file by its name alone; null if it is no medium. */
 export function kindOfName(name: string): MediaKind | null {
   return (Object.keys(NAMES) as MediaKind[]).find((kind) => NAMES[kind].test(name)) ?? null
 }
 
 /**
- * The pictures in a folder, by name: what is one, and what is called one but is empty or cannot be read. What is in
- * folders within it is left out.
+ * The pictures in a folder, by name, including files named like pictures that are empty or unreadable. Subfolders are
+ * left out.
  */
 export async function picturesIn(folder: string): Promise<string[]> {
   const entries = await readdir(folder, { withFileTypes: true }).catch((error: NodeJS.ErrnoException) => {
@@ -179,10 +179,10 @@ export async function picturesIn(folder: string): Promise<string[]> {
   return pictures
 }
 
-/** Bytes of media that fit into one request beside its text; base64 makes them a third longer. */
+/** The most bytes of media in one request, beside its text; base64 makes them a third longer. */
 const MOST_INLINE_BYTES = 12 * 2 ** 20
 
-/** A medium that the server has. */
+/** A medium in a form for the server. */
 export interface SentMedium {
   /** A data URL, or the address of a file of the server. */
   readonly url: string
@@ -191,8 +191,8 @@ export interface SentMedium {
 }
 
 /**
- * Sends media to the server: in the request itself as long as they fit, otherwise as files of the server, which are
- * removed when the stack is disposed of.
+ * Sends media to the server: in the request itself if they fit, otherwise as uploaded files, which are removed when the
+ * stack is disposed of.
  */
 export async function sendMedia(
   media: readonly Medium[],
@@ -204,7 +204,7 @@ export async function sendMedia(
   let inline = 0
   for (const medium of media) {
     const { kind, type, byteLength } = medium
-    // The contract takes QuickTime as an upload only.
+    // The contract accepts QuickTime only as an upload.
     if (type !== 'video/quicktime' && inline + byteLength <= MOST_INLINE_BYTES) {
       inline += byteLength
       const url = `data:${type};base64,${Buffer.from(await medium.bytes()).toString('base64')}`
@@ -212,7 +212,7 @@ export async function sendMedia(
       continue
     }
     const upload = client.upload(await medium.blob(), basename(medium.name), signal)
-    // The server may have the file before its answer is here.
+    // The server may have the file before its answer arrives.
     uploads.defer(removedInAnyCase(() => upload.then((id) => client.deleteFile(id)).catch(() => {})))
     const id = await upload.catch(async (error: unknown) => {
       await untilParted()
@@ -243,7 +243,7 @@ export function urlPart(kind: MediaKind, url: string, pages: Pick<Medium, 'pages
   return { type: `${kind}_url`, [`${kind}_url`]: { url } }
 }
 
-/** Names of the wire. */
+/** Formats by their names in the API. */
 const SOUND_FORMATS: Readonly<Partial<Record<MediaType, string>>> = {
   'audio/mpeg': 'mp3',
   'audio/flac': 'flac',
@@ -259,8 +259,8 @@ function soundPart(data: string, type: MediaType): object {
 }
 
 /**
- * An error of the server, by the name of the medium that it is about, if it is about one.
- * @param names of the media that the one message with media begins with, in its order.
+ * Replaces the parameter in a server's error by the name of the medium that it concerns, if it concerns one.
+ * @param names of the media at the beginning of the one message with media, in order.
  */
 export function namedFault(error: unknown, names: readonly string[]): unknown {
   if (!(error instanceof ServerError) || error.param === null) return error
@@ -270,7 +270,7 @@ export function namedFault(error: unknown, names: readonly string[]): unknown {
 }
 
 function aboutMedium(name: string, { message, param }: ServerError): MediaError {
-  // Commands and tools know the pages of a document by another name.
+  // Commands and tools have another name for the pages of a document.
   const told = param?.endsWith('.pages') ? message.replace(param, 'page') : message
   return new MediaError(`${name}: ${told}`)
 }
@@ -283,17 +283,17 @@ async function pictureOf(name: string, given: Buffer, { page = null, onPages }: 
   if (!found.startsWith('image/')) {
     throw new MediaError(`${name} is ${found === 'an unknown type' ? 'of an unknown type' : found}: expected ${TAKEN}`)
   }
-  // Loaded where there is a picture: the library that reads them takes as long as half of a command.
+  // Loaded only if there is a picture: loading its library takes half the time of a command.
   const { pageOf, plainPicture } = await import('./pages.ts')
   const isTaken = kindOf(mediaType(given.subarray(0, HEAD_BYTES))) === 'image'
-  // What the server does not take becomes PNG.
+  // Formats that the server does not accept become PNG.
   const paged = await pageOf(given, page ?? 1, isTaken).catch(() => {
     if (isTaken) throw new MediaError(`${name} is damaged`)
     throw new MediaError(`${name} is ${found}, which cannot be read here: expected ${TAKEN}`)
   })
   if (paged === null) throw new MediaError(`${name} has no page ${page}`)
   const { bytes, size, pages } = paged
-  // The server itself says so of formats that it takes.
+  // For formats that the server accepts, the server itself says so.
   if (page === null && pages > 1 && !isTaken) {
     const tell = onPages ?? (() => note(`${firstOf(name, pages)}: --page N takes another`))
     tell(pages)
@@ -311,7 +311,7 @@ async function pictureOf(name: string, given: Buffer, { page = null, onPages }: 
   }
 }
 
-/** What is to be said of a picture with further pages. Frames of an animation count as pages. */
+/** The note about a picture with further pages. Frames of an animation count as pages. */
 export function firstOf(name: string, pages: number): string {
   return `${name} has ${pages} pages, of which only the first is looked at`
 }
@@ -332,7 +332,7 @@ function unreadable(path: string, error: unknown): MediaError {
   return new MediaError(`${path} cannot be read: ${reason}`)
 }
 
-/** Names have bytes of any kind, for which Node writes this character. */
+/** Whether a name is not UTF-8: Node replaces invalid bytes by this character. */
 export function isNoUtf8(path: string): boolean {
   return path.includes('\ufffd')
 }

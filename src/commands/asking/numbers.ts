@@ -1,6 +1,6 @@
 import { ConfigError } from '../../config/config.ts'
 
-/** The number that an option has; undefined when it is not given. @throws ConfigError */
+/** The numeric value of an option; undefined if it is not given. @throws ConfigError */
 export function readNumber(
   text: string | undefined,
   option: string,
@@ -12,7 +12,7 @@ export function readNumber(
   throw new ConfigError(`${option}: expected a ${whole ? 'whole ' : ''}number from ${min} to ${max}, not '${text}'`)
 }
 
-/** Which page of a picture or document is asked about, from 1; pages of a document, as `1-3`; null where none is named. */
+/** The page of a picture or document, from 1; or pages of a document, as `1-3`; null if none is given. */
 export type PageWish = number | string | null
 
 /** @throws ConfigError */

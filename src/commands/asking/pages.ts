@@ -4,23 +4,23 @@ import { inItsColours } from '../../media/decoding/measurements.ts'
 import { isMisread, openForm, openPicture } from '../../media/decoding/open-picture.ts'
 import type { Size } from '../../media/pixels.ts'
 
-/** Which page of a picture is asked about, and how many there are. Frames of an animation count as pages. */
+/** A page of a picture, and the number of pages. Frames of an animation count as pages. */
 export interface Paged {
-  /** As a PNG or, where it is all that there is, as it was given. */
+  /** The page as PNG, or the given file if it has only this page. */
   readonly bytes: Buffer
   /** Size of the upright page. */
   readonly size: Size
   readonly pages: number
 }
 
-/** The server takes no more. */
+/** The limit of the server. */
 const MOST_PIXELS = 100_000_000
 
 /**
- * One page of a picture, in a format that the server takes.
+ * One page of a picture, in a format that the server accepts.
  * @param page from 1.
- * @param isTaken whether the server takes the format, of which it looks at the first page.
- * @returns null for a page that is not there.
+ * @param isTaken whether the server accepts the format, of which it uses the first page.
+ * @returns null for a page that does not exist.
  * @throws Error for bytes that cannot be decoded.
  */
 export async function pageOf(given: Buffer, page: number, isTaken: boolean): Promise<Paged | null> {
@@ -30,7 +30,7 @@ export async function pageOf(given: Buffer, page: number, isTaken: boolean): Pro
   return isTaken && page === 1 ? { bytes: given, size, pages } : { ...(await toPng(given, page)), pages }
 }
 
-/** The server takes BMP, but the library, which says how large a picture is and draws on it, does not. */
+/** The server accepts BMP, but the library that measures pictures and draws on them does not. */
 function bitmapToPng(given: Buffer): Promise<Png> {
   const header = readBitmapHeader(given)
   // A few bytes of runs can claim any size.
@@ -55,7 +55,7 @@ function admit({ width, height }: Size): void {
   if (width * height > MOST_PIXELS) throw new Error('The image is too large')
 }
 
-/** A picture that any program shows as the server reads it: as it was given, where it is one. */
+/** A picture that any program shows like the server reads it: the given one, if that already is. */
 export async function plainPicture(given: Buffer): Promise<Buffer> {
   return (await isMisread(given)) ? (await toPng(given, 1)).bytes : given
 }

@@ -24,7 +24,7 @@ export interface ReplyAnnotation {
 
 const KINDS = { point: 'point', point_box: 'box', polygon: 'polygon' } as const
 
-/** The text of a reply around its annotations, and these one by one. One of another server may hold none that parse. */
+/** A reply's text without its annotations, and the annotations. Those of another server may not parse. */
 export function readReply(reply: string): { readonly prose: string; readonly leaves: readonly (Leaf | Clip)[] } {
   try {
     const items = parseMarkup(reply)
@@ -38,7 +38,7 @@ export function readReply(reply: string): { readonly prose: string; readonly lea
   }
 }
 
-/** The annotations in a reply, each with the medium that it is about. */
+/** The annotations in a reply, each with its medium. */
 export function annotationsIn(reply: string, media: readonly Medium[]): ReplyAnnotation[] {
   return readReply(reply).leaves.map((item) => describe(item, media))
 }
@@ -77,14 +77,14 @@ function withoutUndefined<Of extends object>(fields: Of): Of {
 /** More than any request may have. */
 const MOST_PAGES = 100_000
 
-/** How many pages a document has is known to the server alone, so what follows one cannot be told from its pages. */
+/** Only the server knows how many pages a document has, so media after one cannot be distinguished from its pages. */
 function assetOf(
   asset: number | undefined,
   media: readonly Medium[],
 ): { readonly medium: Medium | undefined; readonly page: number | null } {
   const first = media.findIndex(({ kind }) => kind === 'document')
   if (first === -1) return { medium: asset === undefined ? media.at(-1) : media[asset], page: null }
-  // Without a number, there was one image alone.
+  // Without a number, there was only one image.
   const place = asset ?? (media.length === 1 ? 0 : media.length)
   if (place < first) return { medium: media[place], page: null }
   const document = media[first]!

@@ -2,22 +2,22 @@ import { setTimeout as delay } from 'node:timers/promises'
 import { forTerminal } from '../for-terminal.ts'
 import { onStop } from '../until-stopped.ts'
 
-/** What commands that ask a model say beside their results, and how they end. */
+/** Messages of commands that ask a model, beside their results, and how these commands end. */
 
-/** How long a command that is stopped may take to remove what it has stored on the server. */
+/** How long a stopped command may take to remove its files from the server. */
 const MOST_PARTING_MS = 5_000
 const removals = new Set<() => Promise<void>>()
 const parting = new AbortController()
 
-/** Fires when the process is about to end: it only removes what it has stored. */
+/** Fires when the process is about to end: from then on, it only removes its files from the server. */
 export const partingSignal: AbortSignal = parting.signal
 
-/** Waits for the process to end if it is about to: an error is then no matter of the user's. */
+/** Waits for the process to end if it is about to: errors no longer concern the user then. */
 export async function untilParted(): Promise<void> {
   if (partingSignal.aborted) await new Promise(() => {})
 }
 
-/** Something that is to be removed from the server, also after a Ctrl-C. @returns what does it. */
+/** Registers a removal from the server, which also runs after a Ctrl-C. @returns a function that removes it. */
 export function removedInAnyCase(remove: () => Promise<void>): () => Promise<void> {
   removals.add(remove)
   return async () => {
@@ -50,7 +50,10 @@ export function dim(text: string): string {
   return process.stderr.isTTY && !process.env.NO_COLOR ? `\x1b[2m${text}\x1b[22m` : text
 }
 
-/** Prints to standard output, to a file or pipe unchanged. Resolves when it takes more: a slow reader slows the reply down. */
+/**
+ * Prints to standard output, unchanged if that is a file or a pipe. Resolves when it is writable: a slow reader slows
+ * the reply down.
+ */
 export async function print(text: string): Promise<void> {
   if (process.stdout.write(process.stdout.isTTY ? forTerminal(text) : text)) return
   await new Promise<void>((resolve) => process.stdout.once('drain', resolve))

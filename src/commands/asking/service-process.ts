@@ -1,8 +1,8 @@
 /**
- * The process of a service that serves one command. It ends when that command does, however that ends, and removes what
- * the service has kept: the command itself can do neither at the moment of a Ctrl-C.
+ * The process of a service for one command. It ends when that command ends, for any reason, and removes the service's
+ * files: the command itself can do neither at the moment of a Ctrl-C.
  *
- * Gets a `Config`, of which it replaces the folders, and says a `ServiceProcessMessage`.
+ * It gets a `Config`, whose folders it replaces, and sends a `ServiceProcessMessage`.
  */
 import { once } from 'node:events'
 import { mkdtemp, rm } from 'node:fs/promises'

@@ -6,13 +6,13 @@ import { PICTURE_FORMATS, type PictureFormat } from '../../drawing/picture-forma
 import { makeFolder } from '../../lib/make-folder.ts'
 import { replaceFile } from '../../lib/replace-file.ts'
 
-/** Where `-o` leads. */
+/** The target of `-o`. */
 export type Target =
   | { readonly kind: 'folder'; readonly path: string }
   | { readonly kind: 'picture'; readonly path: string; readonly format: PictureFormat }
   | { readonly kind: 'data'; readonly path: string; readonly ending: 'json' | 'csv' }
 
-/** @throws ConfigError before any work is done, where nothing could be written. */
+/** @throws ConfigError before any work is done, if nothing could be written. */
 export async function readTarget(given: string): Promise<Target> {
   if (given === '') throw new ConfigError('-o: expected a file or a folder')
   const entry = await stat(given).catch(() => null)
@@ -30,7 +30,7 @@ export async function readTarget(given: string): Promise<Target> {
 }
 
 /**
- * Folders that are missing will be made, so it is the nearest one that exists that counts.
+ * Missing folders will be created, so the nearest existing one must be writable.
  * @throws ConfigError
  */
 export async function checkWritable(given: string, folder: string): Promise<void> {
@@ -50,7 +50,7 @@ export async function checkWritable(given: string, folder: string): Promise<void
 
 /**
  * @param what an original is, for the error.
- * @throws ConfigError where one would be replaced: a picture by its drawing.
+ * @throws ConfigError if an original would be replaced, such as a picture by its drawing.
  */
 export async function keepOriginals(
   targets: readonly string[],
@@ -65,7 +65,7 @@ export async function keepOriginals(
 }
 
 /**
- * Writes a file as a whole or not at all. Folders that are missing are made.
+ * Writes a file completely or not at all. Missing folders are created.
  * @param data all of it, or its pieces one after the other.
  */
 export async function writeWhole(path: string, data: string | Uint8Array | AsyncIterable<string>): Promise<void> {
@@ -85,7 +85,7 @@ export interface Drawing {
 /**
  * Where the drawing of each picture goes.
  * @param areSeveral whether they need a folder.
- * @throws ConfigError where there is none.
+ * @throws ConfigError if there is none.
  */
 export function planDrawings(
   target: Exclude<Target, { kind: 'data' }>,
@@ -99,7 +99,9 @@ export function planDrawings(
   return [target]
 }
 
-/** For each picture the name of its drawing: its own with `.png`, with all of its own where two would be the same. */
+/**
+ * Names of drawings: that of each picture with the extension `.png`, which is appended if two names would be the same.
+ */
 function drawingNames(pictures: readonly string[]): string[] {
   const stems = pictures.map((path) => basename(path).replace(/\.[^.]+$/, ''))
   const names = pictures.map((path, i) =>

@@ -7,16 +7,16 @@ import { isNoUtf8 } from './media.ts'
 export interface ModelNames {
   /** In the order in which they are served. */
   readonly ids: readonly string[]
-  /** Whether a model has the name, also as an alias. */
+  /** Whether a model has the name, or has it as an alias. */
   has(name: string): Promise<boolean>
 }
 
 export interface SortedWords {
   /** The name of a model; null when none was given. */
   readonly model: string | null
-  /** Files and folders that exist, and `-` for standard input, in their order. */
+  /** Existing files and folders, and `-` for standard input, in order. */
   readonly media: readonly string[]
-  /** What is neither: the question or the categories. */
+  /** The other argument: the question or the categories. */
   readonly text: string | null
 }
 
@@ -24,11 +24,11 @@ const MEDIA_NAME =
   /\.(png|jpe?g|webp|gif|tiff?|avif|svg|bmp|pdf|heic|heif|mp4|mov|webm|m4v|mkv|avi|wav|mp3|flac|m4[ab]|og[ga]|opus|weba|aac)$/i
 
 /**
- * Tells apart what stands behind `chat` or `detect`: what exists as a file is media, a first word that names a model is
- * the model, and one more word is the text.
- * @param model what `--model` names.
+ * Sorts the arguments of `chat` or `detect`: existing files are media, a first argument that names a model is the
+ * model, and one other argument is the text.
+ * @param model the value of `--model`.
  * @param meaning of the text, for errors: `question`, `categories`.
- * @throws ConfigError in one sentence where an argument could mean several things, or nothing.
+ * @throws ConfigError in one sentence if an argument could mean several things, or nothing.
  */
 export async function sortWords(
   given: readonly string[],
@@ -73,7 +73,7 @@ export function noFile(name: string): ConfigError {
   )
 }
 
-/** The name under which a model that `--model` names answers. @throws ConfigError when there is none. */
+/** The name under which the model of `--model` is served. @throws ConfigError when there is none. */
 export async function findModel(given: string, names: ModelNames): Promise<string> {
   const { ids } = names
   const name = await nameOfModel(given, (one) => names.has(one))
@@ -82,7 +82,7 @@ export async function findModel(given: string, names: ModelNames): Promise<strin
   throw (await notPulled(given)) ?? new ConfigError(problem)
 }
 
-/** A name that was meant to be a file's, whether or not there is one. */
+/** Whether an argument looks like a file name, even if the file does not exist. */
 function looksLikeFile(word: string): boolean {
   return !/\s/.test(word) && (MEDIA_NAME.test(word) || /^(~|\.{0,2})\/./.test(word))
 }

@@ -10,8 +10,8 @@ import type { PlaceCounts } from './place-tally.ts'
 import type { Result, ResultFiles } from './result-files.ts'
 
 /**
- * Prints a line for each request whose result has changed, and what has changed in all of them.
- * @param asJson whether programs read it: each line is an object, the last one the summary.
+ * Prints a line for each request whose result has changed, and a summary of all changes.
+ * @param asJson whether to print for programs: each line is an object, the last one the summary.
  * @returns whether anything has changed.
  */
 export async function compareResults(before: ResultFiles, now: ResultFiles, asJson: boolean): Promise<boolean> {
@@ -50,7 +50,7 @@ export async function compareResults(before: ResultFiles, now: ResultFiles, asJs
 }
 
 interface Counts {
-  /** Requests that both have, and those of them whose results differ. */
+  /** Number of requests in both, and of those whose results differ. */
   readonly compared: number
   readonly changed: number
   readonly only_before: number
@@ -63,10 +63,10 @@ function summaryOf(counts: Counts, [before, now]: readonly [Origin, Origin], com
 
 type Summary = ReturnType<typeof summaryOf>
 
-/** Different names that are listed. */
+/** The most different names to list. */
 const MOST_NAMES = 5
 
-/** Who answered, where the responses say it. */
+/** The models and fingerprints in the responses, if they have them. */
 class Origin {
   readonly #models = new Set<string>()
   readonly #fingerprints = new Set<string>()
@@ -121,7 +121,7 @@ function namesLine(name: string, before: readonly string[], now: readonly string
   return old === found ? [] : [`${name}: ${old} before, ${found} now`]
 }
 
-/** Categories that have their own row. */
+/** The most categories with a row of their own. */
 const MOST_ROWS = 20
 
 function placeTable(places: readonly (readonly [string, PlaceCounts])[]): string {
@@ -190,7 +190,7 @@ function sayPlaces(category: string, counts: PlaceCounts): string {
   return `${forLine(category)}: ${words.join(', ')}`
 }
 
-/** Three digits, but never 0 or 1 for what is not. */
+/** Three digits, but 0 or 1 only for exactly these values. */
 function shown(number: number): string {
   if (Number.isInteger(number)) return String(number)
   const text = number.toFixed(3)
@@ -201,7 +201,7 @@ function shown(number: number): string {
 const LONGEST_VALUE = 60
 
 function quoted(value: unknown): string {
-  // JSON has numbers that are infinite here, and no way to write them.
+  // A number in JSON may be infinite here, which JSON cannot express.
   const text = typeof value === 'number' ? String(value) : (JSON.stringify(value) ?? 'nothing')
   return forLine(text.length > LONGEST_VALUE ? `${text.slice(0, LONGEST_VALUE).toWellFormed()} …` : text)
 }

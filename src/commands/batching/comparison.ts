@@ -57,7 +57,7 @@ export class Comparison {
   readonly #logProbs = new Mean()
   readonly #places = new Map<string, PlaceTally>()
 
-  /** @returns what differs; nothing where the results are the same. */
+  /** @returns the differences; none if the results are the same. */
   add(before: Result, now: Result): readonly Change[] {
     if ('error' in before || 'error' in now) return this.#addErrors(before, now)
     const [old, found] = [partsOf(before.body), partsOf(now.body)]
@@ -71,7 +71,7 @@ export class Comparison {
     return changes
   }
 
-  /** Places are in alphabetical order of their categories. */
+  /** Places are sorted by category. */
   toJson() {
     return {
       ...this.#counts,
@@ -129,7 +129,7 @@ export class Comparison {
     ]
   }
 
-  /** Compares the tokens up to the first that differs: behind it, they answer other texts. */
+  /** Compares the tokens up to the first that differs: after it, they continue different texts. */
   #compareLogProbs(
     part: string,
     one: readonly TokenLogProb[] | null,

@@ -1,16 +1,16 @@
 import { isRecord } from '../../lib/json/parse-json.ts'
 
-/** A field by its path, such as `items[2].name`. What is not there is undefined. */
+/** A field by its path, such as `items[2].name`. A missing value is undefined. */
 export interface Difference {
   readonly path: string
   readonly before: unknown
   readonly now: unknown
 }
 
-/** Fields of one part that are listed. */
+/** The most fields of one part to list. */
 const MOST_FIELDS = 3
 
-/** The object or the list that a text is; null for any other text. */
+/** The JSON object or list in a text; null for any other text. */
 export function jsonIn(text: string): object | null {
   if (!/^\s*[{[]/.test(text)) return null
   try {
@@ -21,12 +21,12 @@ export function jsonIn(text: string): object | null {
   }
 }
 
-/** Numbers that JavaScript would round keep their digits: ids that differ stay different. */
+/** Keeps the digits of integers that JavaScript would round, so that different ids stay different. */
 function exactly(_key: string, value: unknown, { source }: { readonly source?: string }): unknown {
   return typeof value === 'number' && !Number.isSafeInteger(value) && /^-?\d+$/.test(source!) ? source : value
 }
 
-/** What differs between two values; the order of an object's keys does not. */
+/** The differences between two values; the order of an object's keys does not matter. */
 export function differences(
   one: unknown,
   other: unknown,
@@ -56,10 +56,10 @@ function ownOf(fields: Readonly<Record<string, unknown>>, key: string): unknown 
   return Object.hasOwn(fields, key) ? fields[key] : undefined
 }
 
-/** Characters of a text that are shown from where it differs, and before. */
+/** The most characters of a text to show before and after the first difference. */
 const SHOWN = { before: 16, from: 40 }
 
-/** Where two texts part. */
+/** The first difference of two texts. */
 export function parting(
   one: string,
   other: string,

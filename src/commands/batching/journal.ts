@@ -7,10 +7,10 @@ import { parseRecord } from '../../lib/json/parse-json.ts'
 import { makeFolder } from '../../lib/make-folder.ts'
 import { FolderLock } from '../../storage/folder-lock.ts'
 
-/** What is asked about: a picture, or a request by its `custom_id`. */
+/** An input: a picture, or a request by its `custom_id`. */
 export interface Input {
   readonly file: string
-  /** Size in bytes, and Unix milliseconds of the last change of the file: a result counts only for the same ones. */
+  /** Size in bytes and time of the last change in Unix milliseconds: a result counts only while both stay the same. */
   readonly bytes: number
   readonly changed: number
 }
@@ -19,23 +19,24 @@ interface JournalEntry extends Input {
   readonly result: unknown
 }
 
-/** Where the entry of an input is. */
+/** Position of an input's entry in the file. */
 interface EntryPlace extends Omit<Input, 'file'> {
   readonly start: number
   readonly length: number
 }
 
 /**
- * The results so far of a command that may be stopped at any moment. They are kept beside the output until that has all of
- * them, in a folder with a file that has a line for the task, and one for each input. Only their places are in memory.
+ * The results so far of a command that may be stopped at any moment. They are stored beside the output until the output
+ * is complete, in a folder with a file that has a line for the task and one for each input. Only their offsets are in
+ * memory.
  */
 export type Journal = Awaited<ReturnType<typeof readJournal>>
 
 /**
- * Goes on with the results that are there.
- * @param isFolder whether the output is one.
- * @param task what decides on the results; only those of the same task count.
- * @throws ConfigError for a journal of another task, or one that another process writes.
+ * Opens the journal of an output, with the results that are already there.
+ * @param isFolder whether the output is a folder.
+ * @param task everything that the results depend on; only results of the same task count.
+ * @throws ConfigError for a journal of another task, or one that another process is writing.
  */
 export async function openJournal(output: string, isFolder: boolean, task: object): Promise<Journal> {
   const folder = isFolder ? join(output, '.lookout-batch') : join(dirname(output), `.${basename(output)}.lookout-batch`)
@@ -58,11 +59,12 @@ async function readJournal(folder: string, lock: FolderLock, task: string) {
   let [head, end] = ['', size]
   for await (const { number, start, length, bytes } of splitLines(createReadStream(path), Number.POSITIVE_INFINITY)) {
     const line = bytes!.toString()
-    // A line that was cut off was never counted.
+    // A truncated last line never counted.
     if (start + length === size) end = start
     else if (number === 1) head = line
     else {
-      // One that is no JSON was cut off when the disk was full, and others were written behind it: its input is asked about again.
+      // A line that is not JSON was truncated when the disk was full, and others were written after it: its input is
+      // asked again.
       const entry = parseRecord(line) as JournalEntry | null
       if (entry) places.set(entry.file, { bytes: entry.bytes, changed: entry.changed, start, length: bytes!.length })
     }
@@ -75,18 +77,18 @@ async function readJournal(folder: string, lock: FolderLock, task: string) {
   await file.truncate(end)
   if (head === '') await file.appendFile(`${task}\n`)
   return {
-    /** Whether there is a result of an input that has not changed since. */
+    /** Whether there is a result for the input, which has not changed since. */
     has({ file, bytes, changed }: Input): boolean {
       const place = places.get(file)
       return place !== undefined && place.bytes === bytes && place.changed === changed
     },
-    /** The result of an input that has one. */
+    /** The result of an input for which `has` is true. */
     async find(input: Input): Promise<unknown> {
       const { start, length } = places.get(input.file)!
       const { buffer } = await file.read(Buffer.alloc(length), 0, length, start)
       return (JSON.parse(buffer.toString()) as JournalEntry).result
     },
-    /** @throws ConfigError where there is no room. */
+    /** @throws ConfigError if the disk is full. */
     async add({ file: name, bytes, changed }: Input, result: unknown): Promise<void> {
       const line = Buffer.from(`${JSON.stringify({ file: name, bytes, changed, result } satisfies JournalEntry)}\n`)
       const added = last.then(async () => {
@@ -99,7 +101,7 @@ async function readJournal(folder: string, lock: FolderLock, task: string) {
         throw cannotWrite(folder, error)
       })
     },
-    /** @param isComplete whether the output has all of it, so that it is needed no longer. */
+    /** @param isComplete whether the output has all results, so that the journal is no longer needed. */
     async close(isComplete: boolean): Promise<void> {
       await file.close()
       lock[Symbol.dispose]()

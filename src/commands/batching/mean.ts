@@ -4,7 +4,7 @@ export interface Spread {
   readonly largest_change: number
 }
 
-/** A mean and a maximum of numbers that are not kept. */
+/** A running mean and maximum. */
 export class Mean {
   count = 0
   largest = 0

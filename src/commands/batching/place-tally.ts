@@ -4,23 +4,23 @@ import { getOrMake } from '../../lib/get-or-make.ts'
 import { Mean } from './mean.ts'
 import type { Place } from './reply-parts.ts'
 
-/** Places of one category. `only_before` and `only_now` are those without a partner. */
+/** Counts of one category's places. `only_before` and `only_now` are those without a match. */
 export interface PlaceCounts {
   readonly matched: number
-  /** Matched ones that are not where they were. */
+  /** Matched places that have moved. */
   readonly moved: number
   readonly only_before: number
   readonly only_now: number
-  /** Mean IoU of matched boxes, of those around matched polygons, and of matched clips; null where there are none. */
+  /** Mean IoU of matched boxes, of boxes around matched polygons, and of matched clips; null if there are none. */
   readonly mean_iou: number | null
-  /** Between matched points, in the unit of the response: pixels, or in a text thousandths of the picture's sides. */
+  /** Between matched points, in the response's unit: pixels, or, in a text, thousandths of the picture's sides. */
   readonly mean_distance: number | null
 }
 
 /** Boxes that overlap less are different objects. */
 const LEAST_IOU = 0.5
 
-/** What became of the places of one category. */
+/** Compares the places of one category. */
 export class PlaceTally {
   readonly counts = { matched: 0, moved: 0, only_before: 0, only_now: 0 }
   readonly ious = new Mean()
@@ -80,7 +80,7 @@ export function tallyPlaces(before: readonly Place[], now: readonly Place[]): Ma
   return tallies
 }
 
-/** The box around a place. What must be equal is its label. */
+/** The box around a place. Its label is everything that must be equal. */
 function toBox(place: Place): DetectedBox {
   const [xs, ys] = [place.points.map(({ x }) => x), place.points.map(({ y }) => y)]
   return {

@@ -1,11 +1,11 @@
 import { dim, note } from '../asking/screen.ts'
 
 const BAR = 24
-/** Time between lines where no terminal shows a bar. */
+/** Time between lines if there is no terminal for a bar. */
 const LINE_MS = 10_000
 
 /**
- * Shows how far many pictures or requests are: as a bar on a terminal, elsewhere as a line now and then.
+ * Shows the progress of many pictures or requests: as a bar on a terminal, otherwise as occasional lines.
  * @param noun what is counted, in the plural.
  */
 export function createProgress(noun: string) {
@@ -33,7 +33,7 @@ export function createProgress(noun: string) {
     const bar = '█'.repeat(filled) + '░'.repeat(BAR - filled)
     process.stderr.write(`\r\x1b[K${bar}  ${dim(text())}`)
   }
-  /** Makes room for something else. */
+  /** Clears the bar for other output. */
   const clear = () => {
     if (isShown) process.stderr.write('\r\x1b[K')
   }
@@ -51,7 +51,7 @@ export function createProgress(noun: string) {
       if (isBar) show()
       else if (performance.now() - saidAt > LINE_MS) sayHowFar()
     },
-    /** Says something else. */
+    /** Prints another line. */
     say(line: string): void {
       clear()
       note(line)

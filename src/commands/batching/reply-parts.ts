@@ -1,7 +1,7 @@
 import { isRecord, type JsonObject } from '../../lib/json/parse-json.ts'
 import { readReply } from '../asking/reply-annotations.ts'
 
-/** A part of a response that is compared by itself. */
+/** A part of a response that is compared separately. */
 export type Part =
   | { readonly kind: 'text'; readonly text: string; readonly logProbs: readonly TokenLogProb[] | null }
   | { readonly kind: 'tool calls'; readonly calls: readonly ToolCall[] }
@@ -16,17 +16,17 @@ export interface TokenLogProb {
 
 export interface ToolCall {
   readonly name: unknown
-  /** As text, where they are JSON in a text. */
+  /** A text if they are JSON text. */
   readonly arguments: unknown
 }
 
-/** An object in a picture, or a span of time; in the unit that its response has. */
+/** An object in a picture, or a span of time, in the unit of its response. */
 export interface Place {
   readonly kind: 'point' | 'box' | 'polygon' | 'clip'
   readonly category: string
-  /** What else must be equal for two to be the same object: the picture, the frame. */
+  /** What else must be equal for two places to be the same object: the picture, the frame. */
   readonly within: string
-  /** One for a point, two for a box, more for a polygon; of a clip, its start and end along x. */
+  /** One for a point, two for a box, more for a polygon; for a clip, its start and end along x. */
   readonly points: readonly { readonly x: number; readonly y: number }[]
 }
 
@@ -34,14 +34,14 @@ export interface Decision {
   readonly choice: string
   /** By option. */
   readonly probabilities: ReadonlyMap<string, number>
-  /** What it says besides. */
+  /** The other fields of the answer. */
   readonly rest: unknown
 }
 
-/** What differs between any two responses. */
+/** Fields that differ between any two responses. */
 const OWN = new Set(['id', 'created', 'created_at', 'completed_at', 'usage', 'model', 'system_fingerprint'])
 
-/** The parts of a response's body by their names, as they are shown. One of an unknown shape is one value. */
+/** The parts of a response's body by their display names. A body of an unknown shape is one value. */
 export function partsOf(body: unknown): ReadonlyMap<string, Part> {
   const fields = isRecord(body) ? body : {}
   const parts =
@@ -177,7 +177,7 @@ function answerParts({ answer, finish_reason: reason }: JsonObject): Parts {
   return typeof answer === 'string' ? [...textPart('reply', answer), ...valuePart('finish_reason', reason)] : null
 }
 
-/** The places that a text marks, and the text without them, in which line breaks are only what was between places. */
+/** Splits a text into its places and its prose. If there are places, white space in the prose is collapsed. */
 export function placesIn(text: string): { readonly prose: string; readonly places: readonly Place[] } {
   const { prose, leaves } = readReply(text)
   const places = leaves.map((leaf): Place => {
@@ -207,7 +207,7 @@ function spanned(start: unknown, end: unknown, common: Common): Place | null {
   return points.every(isPoint) ? { kind: 'clip', ...common, points } : null
 }
 
-/** JSON has numbers that are too large to be one here. */
+/** A number in JSON may be too large, and infinite here. */
 function isNumber(value: unknown): value is number {
   return Number.isFinite(value)
 }
@@ -224,7 +224,7 @@ function textPart(name: string, text: unknown, logProbs: readonly TokenLogProb[]
   return typeof text === 'string' ? [[name, { kind: 'text', text, logProbs }]] : []
 }
 
-/** @param calls as chat completions have them, or their functions themselves. */
+/** @param calls in the form of chat completions, or only their functions. */
 function callPart(name: string, calls: unknown): [string, Part][] {
   if (Array.isArray(calls) && calls.length === 0) return []
   const list = listOf(calls, () => true)?.map(({ function: call, ...own }) => (isRecord(call) ? call : own))
@@ -240,7 +240,7 @@ function withoutOwn(value: unknown): unknown {
   return isRecord(value) ? Object.fromEntries(Object.entries(value).filter(([key]) => !OWN.has(key))) : value
 }
 
-/** Null for what is not a list of such objects. */
+/** Null unless the value is a list of objects that `isOne` accepts. */
 function listOf(value: unknown, isOne: (fields: JsonObject) => boolean): readonly JsonObject[] | null {
   return Array.isArray(value) && value.every((item) => isRecord(item) && isOne(item)) ? value : null
 }

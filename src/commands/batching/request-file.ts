@@ -16,9 +16,9 @@ export interface FileRequest extends Input {
 }
 
 /**
- * Opens the input of a batch. Only the ids and places of its requests are in memory; disposing closes the file.
+ * Opens the input of a batch. Only the ids and offsets of its requests are in memory; disposing closes the file.
  * @param changed Unix milliseconds of its last change.
- * @throws ConfigError naming the line that is at fault.
+ * @throws ConfigError naming the faulty line.
  */
 export async function openRequests(path: string, changed: number) {
   const endpoint = await endpointOf(path)
@@ -41,14 +41,14 @@ export async function openRequests(path: string, changed: number) {
   const first = JSON.parse(bodyOf(requests[0]!)) as JsonObject
   return {
     endpoint,
-    /** Those about the same media follow one another. */
+    /** Requests about the same media follow one another. */
     requests,
-    /** The model that the first one names. */
+    /** The model of the first request. */
     model: textOr(first.model, null),
     /**
-     * @param model that is asked in place of the one that the request names; null for that one.
+     * @param model replaces the model that the request names; null to keep that one.
      * @returns a line of an output.
-     * @throws ServerError where the server fails, or will fail at others too.
+     * @throws ServerError if the server fails, or will fail at other requests too.
      */
     async answer(client: LookoutClient, request: FileRequest, model: string | null): Promise<string> {
       if (request.streams) return resultLine(request.file, STREAMS)
@@ -65,20 +65,20 @@ export async function openRequests(path: string, changed: number) {
   }
 }
 
-/** Refusals that others would get as well. */
+/** Statuses that other requests would get as well. */
 const NOT_ABOUT_THE_REQUEST: ReadonlySet<number> = new Set([401, 403, 429])
 
 async function endpointOf(path: string): Promise<string> {
   for await (const { number, bytes } of linesOf(path)) {
     const { url } = parseRecord(bytes!.toString())!
-    // It goes behind the address of the server.
+    // It is appended to the address of the server.
     if (typeof url === 'string' && /^\/v1(\/[\w-]+)+$/.test(url)) return url
     throw new ConfigError(`${path}:${number}: Invalid 'url': expected an endpoint such as /v1/chat/completions`)
   }
   throw new ConfigError(`${path} has no lines`)
 }
 
-/** A body as it is written, but for its model. */
+/** The body unchanged, except for its model. */
 function withModel(body: string, model: string): string {
   const members = rawMembers(body)!
   const named = members.findLast(({ key }) => key === 'model')

@@ -3,12 +3,12 @@ import { ConfigError } from '../../config/config.ts'
 import { isRecord, parseRecord } from '../../lib/json/parse-json.ts'
 import { linesOf, MOST_LINE_BYTES, openFile, textOr } from './json-lines.ts'
 
-/** What came of a request: the body of a success, or an error. */
+/** The result of a request: the body of a success, or an error. */
 export type Result =
   | { readonly body: unknown }
   | { readonly error: { readonly status: number | null; readonly code: string | null; readonly message: string } }
 
-/** Where a line is: in which file, its number from 1, and its bytes. */
+/** Position of a line: its file, its number from 1, and its bytes. */
 interface LinePlace {
   readonly path: string
   readonly file: number
@@ -17,12 +17,12 @@ interface LinePlace {
   readonly length: number
 }
 
-/** Outputs of batches: of `/v1/batches` or of `lookout batch`, as one. */
+/** Outputs of batches (of `/v1/batches` or `lookout batch`), combined. */
 export type ResultFiles = Awaited<ReturnType<typeof openResults>>
 
 /**
- * Reads all lines. Only their ids and places are in memory; disposing closes the files.
- * @throws ConfigError naming the file and the line that is at fault.
+ * Reads all lines. Only their ids and offsets are in memory; disposing closes the files.
+ * @throws ConfigError naming the file and the faulty line.
  */
 export async function openResults(paths: readonly string[]) {
   using opening = new DisposableStack()
@@ -42,7 +42,7 @@ export async function openResults(paths: readonly string[]) {
       places.set(id, { path, file, number, start, length })
     }
   }
-  /** Names of the files, for people. */
+  /** Names of the files, for messages. */
   const names = paths.join(' and ')
   if (places.size === 0) throw new ConfigError(`${names} has no lines`)
   const files = opening.move()
@@ -53,7 +53,7 @@ export async function openResults(paths: readonly string[]) {
       return places.keys()
     },
     has: (id: string) => places.has(id),
-    /** The result with an id that there is. @throws ConfigError where the file has changed since. */
+    /** The result with an existing id. @throws ConfigError if the file has changed since. */
     find(id: string): Result {
       const { path, file, number, start, length } = places.get(id)!
       const bytes = Buffer.alloc(length)
@@ -64,7 +64,7 @@ export async function openResults(paths: readonly string[]) {
   }
 }
 
-/** What the lines of a file are; null for a file that has none of both. @throws ConfigError where it cannot be read. */
+/** What the lines of a file are; null for a file with neither. @throws ConfigError if it cannot be read. */
 export async function kindOfLines(path: string): Promise<'requests' | 'results' | null> {
   for await (const { bytes } of linesOf(path)) {
     const line = bytes === null ? null : parseRecord(bytes.toString())
@@ -74,7 +74,7 @@ export async function kindOfLines(path: string): Promise<'requests' | 'results' 
   return null
 }
 
-/** @param at where it is, as `yesterday.jsonl:3`. */
+/** @param at its position for errors, as `yesterday.jsonl:3`. */
 function readResult(bytes: Buffer, at: string): { readonly id: string; readonly result: Result } {
   const line = parseRecord(bytes.toString()) ?? fail(at, faultOf(bytes.toString()))
   const { custom_id: id, file, response, error } = line

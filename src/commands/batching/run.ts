@@ -11,11 +11,11 @@ interface RunOptions<Asked extends Input> {
   readonly inputs: readonly Asked[]
   /** What they are, in the plural. */
   readonly noun: string
-  /** How many are asked about at a time. */
+  /** The number of concurrent requests. */
   readonly jobs: number
 }
 
-/** Finds where inputs are answered, and what asks about those that have no result yet. */
+/** Finds where to ask. @returns functions to ask about inputs without a result. */
 export async function prepareRun<Asked extends Input>(
   connection: ConnectionOptions,
   { inputs, noun, jobs }: RunOptions<Asked>,
@@ -24,9 +24,9 @@ export async function prepareRun<Asked extends Input>(
   const place = await findPlace({ ...connection, say: progress.say })
 
   /**
-   * Puts what `answer` resolves with into the journal.
+   * Adds the results of `answer` to the journal.
    * @returns by input, why there is no result.
-   * @throws ConfigError where the server fails at all of them.
+   * @throws ConfigError if the server fails at all of them.
    */
   async function ask(
     journal: Journal,
@@ -67,7 +67,7 @@ export async function prepareRun<Asked extends Input>(
   return { place, ask }
 }
 
-/** Warns of each failure. @returns how many there are; null for none. */
+/** Warns of each failure. @returns a message with their number; null if there are none. */
 export function sayFailures(
   failures: ReadonlyMap<string, string>,
   inputs: readonly Input[],

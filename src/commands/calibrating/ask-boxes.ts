@@ -10,13 +10,13 @@ import { toDetected } from '../detecting/results.ts'
 import type { BoxExample } from './box-examples.ts'
 import { twoAtOnce } from './two-at-once.ts'
 
-/** What was found of one category on one picture, beside what is there. */
+/** The found and the known boxes of one category in one picture. */
 export interface FoundList {
   /** Lists of one file are not independent. */
   readonly file: string
   readonly known: readonly DetectedBox[]
   readonly found: readonly FoundBox[]
-  /** How likely the model is to go on at the end; null where the engine does not say. */
+  /** The probability of continuing at the end; null if the engine gives none. */
   readonly more: number | null
 }
 
@@ -26,29 +26,29 @@ export interface FoundBox {
   readonly right: boolean
 }
 
-/** Whether the model writes the box by itself, rather than as one more. */
+/** Whether the model wrote the box by itself, rather than as the further one that it was asked for. */
 export function isListed({ evidence }: Pick<FoundBox, 'evidence'>): boolean {
   return evidence.rank <= evidence.listLength
 }
 
-/** Boxes that overlap what is there by less are wrong. */
+/** Boxes with less overlap with a known one are wrong. */
 export const LEAST_IOU = 0.5
 
 /**
- * Searches each picture for its categories, where the engine can read with one box more of each, and with all that speaks
- * for the boxes.
- * @param onFile told after each picture.
- * @returns a list for each category of each picture, in their order.
+ * Searches each picture for its categories, with the evidence for each box and, if the engine can score replies, with
+ * one further box for each category.
+ * @param onFile called after each picture.
+ * @returns a list for each category of each picture, in order.
  * @throws ConfigError naming the example that cannot be asked.
  */
 export async function askBoxes(
   examples: readonly BoxExample[],
   { client, model, onFile }: { client: LookoutClient; model: string; onFile?: (done: number, files: number) => void },
 ): Promise<readonly FoundList[]> {
-  // Engines that read nothing still say how sure the model is of what it writes.
+  // Engines that cannot score replies still give the probabilities of what the model writes.
   let isThorough = true
   const ask = async (body: object): Promise<Detections> => {
-    // Another request may learn it first.
+    // Another request may find out first that the engine cannot score replies.
     const asked = isThorough
     const config = { confidence: asked ? 'thorough' : true, evidence: true, min_confidence: 0 }
     try {
@@ -91,7 +91,7 @@ function listOf(category: string, { file, known: all }: BoxExample, { detections
     const { list_length: listLength, read = null, ...place } = evidence!
     return { box: boxes[i]!, evidence: { ...place, listLength, read } }
   })
-  // A box more takes nothing from those that the model writes by itself.
+  // A further box must not take a match from those that the model wrote by itself.
   const listed = matched(known, found.filter(isListed))
   const right = new Set([
     ...listed,
@@ -108,7 +108,7 @@ function listOf(category: string, { file, known: all }: BoxExample, { detections
   }
 }
 
-/** The boxes of both sides that are taken for the same. */
+/** The boxes of both lists that match. */
 function matched(known: readonly DetectedBox[], found: readonly Pick<FoundBox, 'box'>[]): ReadonlySet<DetectedBox> {
   const boxes = found.map(({ box }) => box)
   const { pairs } = matchBoxes(known, boxes, LEAST_IOU)

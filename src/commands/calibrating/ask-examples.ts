@@ -12,7 +12,7 @@ export interface ExampleAsking {
   readonly model: string
   /** Whether the temperatures of the model's card apply. */
   readonly calibrated: boolean
-  /** Told after each file. */
+  /** Called after each file. */
   readonly onFile?: (done: number, files: number) => void
 }
 
@@ -20,7 +20,7 @@ export interface ExampleAsking {
 const MOST_QUESTIONS = 400
 
 /**
- * Asks all questions about each file at once. Questions that the model gives no answer to are left out.
+ * Asks all questions about each file at once. Questions without an answer are left out.
  * @returns in the order of the examples.
  * @throws ConfigError naming the line of an example that cannot be asked.
  */

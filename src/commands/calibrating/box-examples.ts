@@ -14,7 +14,7 @@ import type { ExampleLine } from './examples.ts'
 
 /** A picture with all boxes of some categories. */
 export interface BoxExample {
-  /** Where it stands, as `examples.jsonl:12`. */
+  /** Its position for errors, as `examples.jsonl:12`. */
   readonly place: string
   /** Path of the picture. */
   readonly file: string
@@ -23,7 +23,7 @@ export interface BoxExample {
   readonly known: readonly DetectedBox[]
 }
 
-/** A data set may have more categories: what is on a picture, and then others in turn, are asked for. */
+/** If a data set has more categories, those on a picture are asked for, and others in turn. */
 const MOST_CATEGORIES = 16
 
 const lineSchema = z
@@ -85,8 +85,9 @@ const cocoSchema = z.looseObject({
 })
 
 /**
- * Reads a file of object detection in COCO's format. A category of a picture with a crowd in it is not asked for.
- * @param folder of the pictures; null for that of the file.
+ * Reads object-detection annotations in COCO's format. A category with a crowd in a picture is not asked for in that
+ * picture.
+ * @param folder of the pictures; null for the folder of the file.
  * @throws ConfigError
  */
 export async function readCoco(path: string, folder: string | null): Promise<readonly BoxExample[]> {
@@ -115,8 +116,8 @@ export async function readCoco(path: string, folder: string | null): Promise<rea
 }
 
 /**
- * An example whose boxes are on a picture of another size: a copy of the picture, or the picture before its EXIF
- * orientation has turned it.
+ * Converts an example whose boxes refer to a picture of another size: a scaled copy, or the picture before its EXIF
+ * orientation is applied.
  * @throws ConfigError for any other picture.
  */
 async function onUpright(example: BoxExample, from: Size): Promise<BoxExample> {
@@ -148,13 +149,16 @@ interface Point {
   readonly y: number
 }
 
-/** Where a place of a stored picture is on the upright one, both as parts of the sides. Of the orientations, those that change the sides. */
+/**
+ * Converts a point of a stored picture to the upright one, as shares of the sides, for orientations that swap the
+ * sides.
+ */
 function upright(x: number, y: number, orientation: number): Point {
   if (orientation < 5) return { x, y }
   return { x: orientation === 6 || orientation === 7 ? 1 - y : y, y: orientation >= 7 ? 1 - x : x }
 }
 
-/** Whether one is the other in another size: the shorter side of the smaller one is rounded. */
+/** Whether two sizes have the same aspect ratio, up to the rounding of the smaller one's shorter side. */
 function hasShape(one: Size, other: Size): boolean {
   const longest = Math.max(one.width, one.height, other.width, other.height)
   return Math.abs(one.width * other.height - one.height * other.width) <= longest
@@ -235,7 +239,9 @@ export async function readYolo(folder: string): Promise<readonly BoxExample[]> {
   return examples
 }
 
-/** The pictures of a folder, or of a list. Roboflow begins paths with a `../` that leads nowhere; Ultralytics leaves it out. */
+/**
+ * The pictures of a folder or a list. Roboflow begins paths with a `../` that leads nowhere; Ultralytics removes it.
+ */
 async function yoloPictures(root: string, named: string): Promise<string[]> {
   const direct = resolve(root, named)
   const path = named.startsWith('../') && !existsSync(direct) ? resolve(root, named.slice(3)) : direct
@@ -244,7 +250,10 @@ async function yoloPictures(root: string, named: string): Promise<string[]> {
   return lines.flatMap((line) => (line.trim() ? [resolve(dirname(path), line.trim())] : []))
 }
 
-/** All categories where they are few; otherwise those of a picture, and others in turn, so that each is asked as often. */
+/**
+ * All categories if they are few; otherwise those of a picture, and others in turn, so that each is asked equally
+ * often.
+ */
 function inTurn(names: readonly string[]) {
   let next = 0
   return (known: readonly DetectedBox[], without: ReadonlySet<string> = new Set()): readonly string[] => {

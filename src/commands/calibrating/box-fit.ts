@@ -14,19 +14,19 @@ import { fitIsotonic } from './isotonic.ts'
 import { fitLogistic } from './logistic.ts'
 import { PRIOR } from './prior.ts'
 
-/** With fewer wrong ones, or fewer right ones, a fit stays near the prior. */
+/** With fewer wrong boxes, or fewer right ones, a fit stays near the prior. */
 export const FEW_ERRORS = 10
-/** How strongly it then stays near: see `fitLogistic`. */
+/** The strength of the prior in that case: see `fitLogistic`. */
 const PRIOR_STRENGTH = 10
-/** Steps need more. They are fitted to groups of neighbours, so that no single box makes one. */
+/** Steps need more boxes. They are fitted to groups of neighbours, so that no single box makes a step. */
 const LEAST_FOR_STEPS = 200
 const IN_GROUP = 10
 const MOST_GROUPS = 100
 
-/** What a box's confidence is computed with: what the model writes, or also one box more and a read of each. */
+/** The evidence for a box's confidence: only what the model writes, or also one further box and a read of each box. */
 export type Depth = 'plain' | 'thorough'
 
-/** @param lists with boxes, of which some have been read where `thorough` is to be fitted too. */
+/** @param lists with boxes. `thorough` is fitted too if some of them have been read. */
 export function fitDetection(lists: readonly FoundList[]): DetectionFit {
   const fitBoxes = (depth: Depth) => {
     const boxes = lists.flatMap((list) => boxesOf(list, depth))
@@ -46,7 +46,7 @@ export function hasReads(lists: readonly FoundList[]): boolean {
   return lists.some(({ found }) => found.some(({ evidence }) => evidence.read !== null))
 }
 
-/** The boxes with their confidence by a fit; null: as the model gives it. */
+/** The boxes with their confidence. @param fit null for the confidence without a fit. */
 export function rateBoxes(lists: readonly FoundList[], depth: Depth, fit: DetectionFit | null): readonly RatedList[] {
   return lists.map((list) => ({
     known: list.known,
@@ -56,15 +56,15 @@ export function rateBoxes(lists: readonly FoundList[], depth: Depth, fit: Detect
   }))
 }
 
-/** How sure it is that each list has everything, beside whether it does. */
+/** The probability that each list is complete, and whether it is. */
 export function rateLists(lists: readonly FoundList[], fit: DetectionFit | null): readonly Rated[] {
   const ended = lists.filter(({ more }) => more !== null)
   return ended.map((list) => ({ confidence: listComplete(endOf(list), fit), right: isWhole(list) }))
 }
 
 /**
- * What each half of the files gets by a fit of the other, so that nothing is judged by what was fitted on it. Null where a half
- * would be without boxes.
+ * Rates each half of the files by a fit of the other half, so that no data is judged by a fit of itself. Null if a half
+ * would have no boxes.
  */
 export function crossFitted<Result>(
   lists: readonly FoundList[],
@@ -76,7 +76,7 @@ export function crossFitted<Result>(
   return [...rate(first, fitDetection(second)), ...rate(second, fitDetection(first))]
 }
 
-/** Whether there is too little to learn from. */
+/** Whether there are too few examples for a fit of their own. */
 export function areFew(isRight: readonly boolean[]): boolean {
   const right = isRight.filter(Boolean).length
   return Math.min(right, isRight.length - right) < FEW_ERRORS
@@ -95,7 +95,7 @@ function endOf({ found, more }: FoundList) {
   return { more: more!, listLength: found.filter(isListed).length }
 }
 
-/** Whether the model by itself has written all there is. */
+/** Whether the model by itself has found all known boxes. */
 function isWhole({ known, found }: FoundList): boolean {
   return found.filter((one) => isListed(one) && one.right).length === known.length
 }
@@ -118,7 +118,7 @@ function fitCurve<Feature extends string>(
   return { ...line, steps: stepsOf(points) }
 }
 
-/** The ends of each block. Nothing is surer than its number of boxes allows. */
+/** The steps at the ends of each block. No value is more extreme than the number of boxes in it allows. */
 function stepsOf(points: readonly { readonly at: number; readonly value: number }[]): Curve<string>['steps'] {
   const sorted = [...points].sort((one, other) => one.at - other.at)
   const count = Math.min(MOST_GROUPS, Math.floor(sorted.length / IN_GROUP))

@@ -2,24 +2,24 @@ import type { DetectedBox } from '../../exports/detected-picture.ts'
 import { iouOf } from '../../lib/rectangle.ts'
 import { sumOf } from '../../lib/sum.ts'
 
-/** Something that is so with a probability, and whether it is. */
+/** A claim with its probability, and whether it is right. */
 export interface Rated {
   readonly confidence: number
   readonly right: boolean
 }
 
-/** What was found of one category on one picture, beside what is there. */
+/** The found and the known boxes of one category in one picture. */
 export interface RatedList {
   readonly known: readonly DetectedBox[]
   readonly found: readonly (Rated & { readonly box: DetectedBox })[]
 }
 
-/** How good boxes and their probabilities are, all categories together. */
+/** Quality of boxes and their probabilities, over all categories. */
 export interface BoxQuality {
   readonly boxes: number
-  /** Share of them that are right. Null where there are none, like the figures below. */
+  /** Share of right boxes. Null if there are none, like the figures below. */
   readonly right: number | null
-  /** Average precision as COCO computes it: over IoU .5 to .95, and at .5. Null where nothing is there. */
+  /** Average precision as COCO computes it: over IoU .5 to .95, and at .5. Null if there are no known boxes. */
   readonly ap: number | null
   readonly ap50: number | null
   /** Expected calibration error, in ten bins of equal width. */
@@ -62,7 +62,7 @@ export function boxQuality(lists: readonly RatedList[]): BoxQuality {
   }
 }
 
-/** Precision and recall at an IoU of .5 for each confidence that a box has, the surest first. */
+/** Precision and recall at an IoU of .5 for each confidence of a box, the highest first. */
 export function precisionRecall(lists: readonly RatedList[]): readonly Threshold[] {
   const known = sumOf(lists, ({ known }) => known.length)
   let [count, matched] = [0, 0]
@@ -73,17 +73,17 @@ export function precisionRecall(lists: readonly RatedList[]): readonly Threshold
   })
 }
 
-/** The greatest precision with which boxes of one confidence and more have this share of what is there; null: none has. */
+/** The greatest precision at a confidence threshold with at least this recall; null if no threshold has it. */
 export function precisionAt(lists: readonly RatedList[], recall: number): number | null {
   return curveOf(lists, IOUS[0]!).find((point) => point.recall >= recall)?.precision ?? null
 }
 
-/** Mean squared error of the probabilities; null where there are none. */
+/** Mean squared error of the probabilities; null if there are none. */
 export function brierScore(rated: readonly Rated[]): number | null {
   return meanOf(rated, ({ confidence, right }) => (confidence - Number(right)) ** 2)
 }
 
-/** How far probabilities are from the share that is right, in bins of equal width; null where there are none. */
+/** Expected calibration error in bins of equal width; null if there are no probabilities. */
 export function calibrationError(rated: readonly Rated[], count = BOX_BINS): number | null {
   const errors = binsOf(rated, count).map((bin) =>
     Math.abs(sumOf(bin, ({ confidence, right }) => confidence - Number(right))),
@@ -91,15 +91,15 @@ export function calibrationError(rated: readonly Rated[], count = BOX_BINS): num
   return rated.length === 0 ? null : sumOf(errors, (error) => error) / rated.length
 }
 
-/** By confidence, in ranges of equal width from 0 to 1. */
+/** Bins by confidence, of equal width from 0 to 1. */
 export function binsOf<One extends Rated>(rated: readonly One[], count = BOX_BINS): readonly (readonly One[])[] {
   const bins = Map.groupBy(rated, ({ confidence }) => Math.min(count - 1, Math.floor(confidence * count)))
   return Array.from({ length: count }, (_, index) => bins.get(index) ?? [])
 }
 
 /**
- * How often what is so has a higher probability than what is not (area under the ROC curve), ties for half; null where one
- * of them is missing.
+ * Area under the ROC curve: how often a right claim has a higher probability than a wrong one, with ties counted half.
+ * Null if there are no right or no wrong ones.
  */
 export function rankingQuality(rated: readonly Rated[]): number | null {
   const sorted = [...Map.groupBy(rated, ({ confidence }) => confidence)].sort(([one], [other]) => one - other)
@@ -113,7 +113,7 @@ export function rankingQuality(rated: readonly Rated[]): number | null {
   return right === 0 || wrong === 0 ? null : wins / (right * wrong)
 }
 
-/** After each box, the surest first; the precision is the greatest from there on. */
+/** After each box, by descending confidence; the precision is the greatest from there on. */
 type Curve = readonly { readonly recall: number; readonly precision: number }[]
 
 function curveOf(lists: readonly RatedList[], leastIou: number): Curve {
@@ -129,7 +129,7 @@ function curveOf(lists: readonly RatedList[], leastIou: number): Curve {
   return points
 }
 
-/** As pycocotools matches: the surest box first, each with the known box that it overlaps most of those that are left. */
+/** Matches like pycocotools: by descending confidence, each box with the unmatched known box that it overlaps most. */
 function sortedHits(lists: readonly RatedList[], leastIou: number): readonly Rated[] {
   return bySurety(lists.flatMap((list) => hitsOf(list, leastIou)))
 }

@@ -14,36 +14,36 @@ import {
 } from './box-quality.ts'
 import type { Series } from './diagrams.ts'
 
-/** How sure a model is of its boxes, and what its card is to say of that. */
+/** The calibration of a model's boxes, for its card, with its quality. */
 export interface BoxCalibration {
   readonly detection: DetectionFit
   readonly boxes: Readonly<Partial<Record<Depth, Judgement<BoxQuality>>>>
-  /** Null where the engine does not say how likely the model is to go on. */
+  /** Null if the engine gives no probability of continuing. */
   readonly lists: Judgement<ListQuality> | null
   /** What the user should know. */
   readonly warnings: readonly string[]
-  /** To be drawn. */
+  /** For the diagrams. */
   readonly series: readonly Series[]
 }
 
 interface Judgement<Quality> {
-  /** As the model gives it. */
+  /** Without a fit. */
   readonly before: Quality
-  /** By a fit of other files; null where a half of them is without boxes. */
+  /** By a fit of other files; null if a half of the files has no boxes. */
   readonly after: Quality | null
 }
 
-/** How good it is said whether lists have everything. */
+/** Quality of the probabilities that lists are complete. */
 interface ListQuality {
   readonly lists: number
-  /** Share of them that have everything. */
+  /** Share of complete lists. */
   readonly whole: number
-  /** Area under the ROC curve; null where all are whole, or none is. */
+  /** Area under the ROC curve; null if all are complete, or none is. */
   readonly auc: number | null
   readonly ece: number
 }
 
-/** @throws ConfigError where there is nothing to fit. */
+/** @throws ConfigError if there is nothing to fit. */
 export function calibrateBoxes(lists: readonly FoundList[], model: string): BoxCalibration {
   const listed = lists.flatMap(({ found }) => found.filter(isListed))
   if (listed.length === 0) throw new ConfigError(`'${model}' finds none of the categories`)
@@ -109,7 +109,7 @@ function fewWarning(isRight: readonly boolean[]): string[] {
   ]
 }
 
-/** Where always saying the same would be as good. */
+/** A warning if a constant probability would be as good. */
 function idleWarning({ right, brier }: BoxQuality): string[] {
   const constant = right! * (1 - right!)
   if (brier! < constant) return []

@@ -6,15 +6,15 @@ import { sumOf } from '../../lib/sum.ts'
 import { checkWritable, keepOriginals, writeWhole } from '../asking/targets.ts'
 import { binsOf, type Rated, type Threshold } from './box-quality.ts'
 
-/** What is drawn in one colour: a kind of evidence, or a type of question. */
+/** A series in one colour: a kind of evidence, or a type of question. */
 export interface Series {
   readonly name: string
-  /** By a fit of other files, rather than as the model gives it. */
+  /** Whether it is by a fit of other files, rather than without a fit. */
   readonly isAfter: boolean
   readonly rated: readonly Rated[]
-  /** As the table has them; null for none. */
+  /** The figures of the table; null for none. */
   readonly figures: Readonly<Record<string, number | null>>
-  /** Null for what has no recall. The marks are on the line. */
+  /** Null for a series without recall. The marks are on the line. */
   readonly curve: { readonly line: readonly Threshold[]; readonly marks: readonly Threshold[] } | null
 }
 
@@ -26,7 +26,7 @@ const TOP = 64
 const ROW = 22
 const LETTER = 8
 const FIGURE = 64
-/** Where figures begin, right of the names. */
+/** Left edge of the figures, right of the names. */
 const FIGURES = 172
 /** Pixels to the inch: at 72, one for each unit of the SVG. */
 const DENSITY = 144
@@ -35,7 +35,7 @@ const [LEAST_DOT, DOT, MOST_DOT] = [2, 4, 7]
 
 /**
  * @param originals files that it must not replace.
- * @throws ConfigError before any work is done, where no diagrams can be written.
+ * @throws ConfigError before any work is done, if no diagrams can be written.
  */
 export async function checkDiagrams(path: string, originals: readonly string[]): Promise<void> {
   if (!FORMATS.includes(extname(path).toLowerCase())) {
@@ -54,8 +54,8 @@ export async function writeDiagrams(path: string, series: readonly Series[], bin
 }
 
 /**
- * An SVG image: precision against recall where there are such curves, how often what has some confidence is right, and a line
- * for each series with its figures and how many are in each bin.
+ * An SVG image: precision against recall, if there are such curves; a calibration diagram; and a line for each series
+ * with its figures and the counts of its bins.
  */
 export function drawDiagrams(series: readonly Series[], bins: number): string {
   const names = Object.keys(series[0]!.figures)
@@ -147,7 +147,7 @@ const RELIABILITY = {
 
 type Place = readonly [x: number, y: number]
 
-/** Within a panel, of shares from 0 to 1. */
+/** Position within a panel, from shares between 0 and 1. */
 function at(across: number, up: number): Place {
   return [across * SIDE, (1 - up) * SIDE]
 }

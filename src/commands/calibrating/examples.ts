@@ -8,18 +8,18 @@ import type { CalibratedType } from './judged.ts'
 
 /** A question about a file, with its right answer. */
 export interface Example {
-  /** Where it stands, as `examples.jsonl:12`. */
+  /** Its position for errors, as `examples.jsonl:12`. */
   readonly place: string
   /** Path of the picture, video or sound. */
   readonly file: string
   readonly question: AskedQuestion
   readonly type: CalibratedType
   readonly name: string | null
-  /** The right option, of as many as the question has. */
+  /** Index of the right option. */
   readonly right: number
 }
 
-/** In a folder. */
+/** Name of the list in a folder. */
 const FILE_NAME = 'examples.jsonl'
 const MOST_COUNTED = 20
 
@@ -27,7 +27,7 @@ const MOST_COUNTED = 20
 export interface ExampleLine {
   /** As `examples.jsonl:12`. */
   readonly place: string
-  /** That files are named relative to. */
+  /** File names are relative to this folder. */
   readonly folder: string
   readonly fields: JsonObject
 }
@@ -77,7 +77,7 @@ export function toExample({ place, folder, fields }: ExampleLine): Example {
   }
 }
 
-/** What may be answered; null for questions that are not answered by choosing. What is wrong otherwise, the server says. */
+/** The possible answers; null for questions without options. The server reports other errors. */
 function optionsOf({ type, choices, levels, max }: AskedQuestion): readonly unknown[] | null {
   switch (type) {
     case 'predicate':

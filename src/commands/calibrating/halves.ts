@@ -1,4 +1,4 @@
-/** Every other file, and the others: what is about the same file is not independent. */
+/** Splits by every other file, because data about the same file is not independent. */
 export function halves<One extends { readonly file: string }>(
   all: readonly One[],
 ): readonly [first: readonly One[], second: readonly One[]] {

@@ -1,6 +1,6 @@
 import { sumOf } from '../../lib/sum.ts'
 
-/** A number of values that lie from one place to another, and their mean. */
+/** A number of values in an interval, and their mean. */
 export interface Block {
   readonly count: number
   readonly from: number
@@ -10,8 +10,8 @@ export interface Block {
 
 /**
  * Isotonic regression by pooling adjacent violators: the rising steps with the least squared error.
- * @param blocks of any order, such as single points, which overlap at their ends at most.
- * @returns blocks that rise; what begins at one place is in one block.
+ * @param blocks in any order, such as single points; they overlap at most at their ends.
+ * @returns rising blocks; blocks that begin at the same position are in one.
  */
 export function fitIsotonic(blocks: readonly Block[]): readonly Block[] {
   const starts = [...Map.groupBy(blocks, ({ from }) => from).values()].map(pooled)

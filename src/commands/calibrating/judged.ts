@@ -6,12 +6,12 @@ export type CalibratedType = (typeof CALIBRATED_TYPES)[number]
 
 export type Temperatures = Readonly<Record<CalibratedType, number>>
 
-/** A question that has been answered, and whose right answer is known. */
+/** An answered question whose right answer is known. */
 export interface Judged {
   readonly type: CalibratedType
   /** Questions with the same name are reported together; null for none. */
   readonly name: string | null
-  /** What it is about: questions about the same file are not independent. */
+  /** Its file: questions about the same file are not independent. */
   readonly file: string
   /** Probability of each option; those of a predicate are yes and no. */
   readonly probabilities: readonly number[]
@@ -19,7 +19,7 @@ export interface Judged {
   readonly right: number
 }
 
-/** How good answers are. */
+/** Quality of answers. */
 export interface Quality {
   readonly questions: number
   /** Share of questions whose likeliest option is right. */

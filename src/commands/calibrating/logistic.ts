@@ -5,9 +5,9 @@ export interface Logistic {
 }
 
 interface Pull {
-  /** Weight of the prior: by how much half the squared distance of standardised weights counts. */
+  /** Strength of the prior: the factor of half the squared distance of standardised weights. */
   readonly strength: number
-  /** What is pulled towards, of which the bias then is a part; null for weights of 0 and any bias. */
+  /** The prior's mean, including the bias; null for weights of 0 and a free bias. */
   readonly prior: Logistic | null
 }
 
@@ -16,8 +16,8 @@ const PRECISION = 1e-10
 const MOST_STEPS = 100
 
 /**
- * Logistic regression with a normal prior, by Newton's method. Features are standardised before, so that the prior pulls all
- * of them equally; a feature that does not vary gets the weight of the prior.
+ * Logistic regression with a normal prior, by Newton's method. Features are standardised first, so that the prior pulls
+ * all of them equally; a constant feature gets the weight of the prior.
  * @param rows at least one, of equal length.
  */
 export function fitLogistic(
@@ -79,7 +79,7 @@ function newtonStep(
 ): number[] {
   const size = at.weights.length
   const gradient = at.weights.map((weight, i) => at.pull[i]! * (weight - at.towards[i]!))
-  // So that features that do not vary leave it solvable.
+  // Keeps the system solvable if a feature is constant.
   const curvature = Array.from({ length: size }, (_, i) =>
     Array.from({ length: size }, (_, j) => (i === j ? at.pull[i]! + 1e-9 : 0)),
   )
@@ -94,7 +94,7 @@ function newtonStep(
   return solved(curvature, gradient).map((value) => -value)
 }
 
-/** Solves a symmetric positive definite system by elimination. Both arguments are used up. */
+/** Solves a symmetric positive definite system by elimination. Both arguments are overwritten. */
 function solved(matrix: number[][], right: number[]): number[] {
   const size = right.length
   for (let i = 0; i < size; i++) {

@@ -1,8 +1,8 @@
 import type { BoxFeature, Curve, ListFeature } from '../../models/detection-schema.ts'
 
 /**
- * What fits of few examples stay near: the weights of the shipped model, version 16, on 330 pictures of its three worlds, as
- * `npm run eval -- detect --fit 330` prints them.
+ * The prior for fits of few examples: the weights of the shipped model, version 16, on 330 pictures of its three
+ * worlds, as printed by `npm run eval -- detect --fit 330`.
  */
 export const PRIOR: {
   readonly plain: Curve<BoxFeature>

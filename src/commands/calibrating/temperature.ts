@@ -1,16 +1,16 @@
 import { halves } from './halves.ts'
 import { CALIBRATED_TYPES, type CalibratedType, type Judged, qualityOf, type Temperatures, tempered } from './judged.ts'
 
-/** As in the card's schema. Examples that a model answers without a mistake have no best temperature above the least. */
+/** As in the card's schema. For examples that a model answers without a mistake, the lowest temperature is best. */
 const [LOWEST, HIGHEST] = [0.25, 20]
 const GOLDEN = (Math.sqrt(5) - 1) / 2
 /** In steps of the logarithm. */
 const PRECISION = 0.002
 
 /**
- * The temperature at which the right options are likeliest. Their negative log-likelihood is convex in its inverse, so
- * the search narrows down to one.
- * @param judged as the model gives them, at least one.
+ * The temperature at which the right options are likeliest. The negative log-likelihood is convex in the inverse
+ * temperature, so the search converges to the minimum.
+ * @param judged without a temperature, at least one.
  */
 function fitTemperature(judged: readonly Judged[]): number {
   const loss = (log: number) => qualityOf(tempered(judged, Math.exp(log))).nll
@@ -31,7 +31,7 @@ function fitTemperature(judged: readonly Judged[]): number {
   return Number(Math.exp((low + high) / 2).toFixed(2))
 }
 
-/** One for each type; 1 where there are no examples of it. */
+/** One for each type; 1 if there are no examples of it. */
 export function fitTemperatures(judged: readonly Judged[]): Temperatures {
   const fitted = CALIBRATED_TYPES.map((type) => {
     const ofType = judged.filter((one) => one.type === type)
@@ -41,8 +41,8 @@ export function fitTemperatures(judged: readonly Judged[]): Temperatures {
 }
 
 /**
- * Answers of one type with temperatures fitted on the other half of the files, so that none is judged by what was fitted on
- * it. Null where a half would be empty.
+ * Answers of one type with temperatures fitted on the other half of the files, so that no answer is judged by a fit of
+ * itself. Null if a half would be empty.
  */
 export function crossFitted(judged: readonly Judged[]): readonly Judged[] | null {
   const [first, second] = halves(judged)

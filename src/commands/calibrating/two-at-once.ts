@@ -2,12 +2,13 @@ import { ConfigError } from '../../config/config.ts'
 import { Faults, inParallel } from '../asking/inputs.ts'
 import { warn } from '../warn.ts'
 
-/** Requests at a time, so that one picture is read while another is encoded. */
+/** Number of concurrent requests: one picture is read while another is encoded. */
 const AT_ONCE = 2
 
 /**
- * Asks about each item, in their order. One that the server fails at is left out, and the command then ends with an error.
- * @param onDone told after each.
+ * Asks about each item, in order. An item at which the server fails is left out, and the command then ends with an
+ * error.
+ * @param onDone called after each.
  * @returns the answers, in the same order.
  * @throws ConfigError if there is none.
  */

@@ -8,9 +8,9 @@ import { forTerminal } from '../for-terminal.ts'
 /** Null to print nothing. */
 export type Live = { readonly showsThoughts: boolean } | null
 
-/** A conversation about media that are sent once. Disposing of it removes what was uploaded. */
+/** A conversation about media that are sent once. Disposing of it removes uploaded files. */
 export interface Chat extends AsyncDisposable {
-  /** Sends the next turn, and prints the reply as it comes. */
+  /** Sends the next turn, and prints the reply as it arrives. */
   ask(text: string, live: Live): Promise<FinishedReply>
 }
 

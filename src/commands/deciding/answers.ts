@@ -3,9 +3,9 @@ import { csvLine } from '../../exports/csv.ts'
 import { toTable } from '../output.ts'
 import type { AskedQuestion } from './question-file.ts'
 
-/** What was answered about one input. */
+/** The answers about one input. */
 export interface Decided {
-  /** As it was named; the text itself for a question about no file. */
+  /** The given name; the text itself for a question without a file. */
   readonly file: string
   readonly answers: readonly DecisionAnswer[]
 }
@@ -14,7 +14,7 @@ type PlaceAnswer = Extract<DecisionAnswer, { type: 'x_box' | 'x_point' | 'x_clip
 
 const BAR = 20
 const EIGHTHS = ['', '▏', '▎', '▍', '▌', '▋', '▊', '▉']
-/** Options of one question in the table; less likely ones are left out. */
+/** The most options of one question in the table; less likely ones are left out. */
 const MOST_OPTIONS = 5
 const LEAST_SHARE = 0.005
 const LONGEST = 40
@@ -48,7 +48,7 @@ export function answerCsv(results: readonly Decided[], questions: readonly Asked
   return csvLine(['file', 'question', 'type', 'answer', 'probability', 'confidence']) + lines.join('')
 }
 
-/** The number that results are sorted by, of their first answer. */
+/** The number in the first answer by which results are sorted. */
 export function rankOf({ answers: [first] }: Decided): number {
   switch (first?.type) {
     case 'predicate':

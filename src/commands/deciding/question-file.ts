@@ -3,7 +3,7 @@ import { ConfigError } from '../../config/config.ts'
 import { isRecord } from '../../lib/json/parse-json.ts'
 import { readText } from '../options.ts'
 
-/** Questions as the API takes them. */
+/** A question in the form of the API. */
 export type AskedQuestion = Readonly<Record<string, unknown>>
 
 type Path = readonly (string | number)[]
@@ -11,10 +11,10 @@ type Path = readonly (string | number)[]
 /** Question types that the API knows under `x_`. */
 const OWN_TYPES = ['count', 'box', 'point', 'clip']
 
-/** Questions from a file, which knows where each stands. */
+/** Questions from a file, with their positions. */
 export interface QuestionFile {
   readonly questions: readonly AskedQuestion[]
-  /** The line that a parameter of the request stands in, as `questions.yaml:12:5`; null when it is of no question. */
+  /** The position of a request's parameter in the file, as `questions.yaml:12:5`; null if it belongs to no question. */
   placeOf(param: string): string | null
 }
 
@@ -57,7 +57,7 @@ export async function readQuestions(path: string): Promise<QuestionFile> {
   }
 }
 
-/** Null for what is neither a text nor an object. Types may leave out their `x_`, and what the fields show. */
+/** Null unless it is a text or an object. A type may omit its `x_`, or be omitted if the fields imply it. */
 export function toQuestion(question: unknown, name: string | null): AskedQuestion | null {
   const named = name === null ? {} : { name }
   if (typeof question === 'string') return { type: 'predicate', instructions: question, ...named }
@@ -86,7 +86,7 @@ function toText(value: unknown): unknown {
   return typeof value === 'number' ? String(value) : value
 }
 
-/** Where the deepest part of a path stands that there is: `choices[1].value` may be a text in a list. */
+/** Offset of the deepest existing part of a path: `choices[1].value` may be a text in a list. */
 function offsetOf(document: Document, path: Path): number {
   for (let depth = path.length; depth > 0; depth--) {
     const node = document.getIn(path.slice(0, depth), true)

@@ -12,7 +12,7 @@ import { checkWritable, keepOriginals, writeWhole } from '../asking/targets.ts'
 import { anyOf, readChoice } from '../options.ts'
 import { toTable } from '../output.ts'
 
-/** What is written of the tracks of a video, with the endings of its files. */
+/** Output formats for tracks, with their file extensions. */
 const CLIP_FORMATS = { table: '', json: '.json', csv: '.csv', mot: '.txt', cvat: '.xml' } as const
 type ClipFormat = keyof typeof CLIP_FORMATS
 
@@ -20,9 +20,9 @@ export interface ClipOptions {
   readonly file: string
   /** The fields of the request beside its media. */
   readonly request: { readonly config: object }
-  /** Seconds; undefined for the server's own. */
+  /** Seconds; undefined for the server's default. */
   readonly patience: number | undefined
-  /** Frames per second by which the exported ones are numbered; undefined: as they were looked at. */
+  /** The frame rate by which exported frames are numbered; undefined to number the searched frames. */
   readonly fps: number | undefined
   readonly format: ClipFormat
   /** Null: standard output. */
@@ -33,7 +33,7 @@ type Followed = Pick<Detections, 'detections' | 'width' | 'height' | 'finish_rea
   readonly timestamps: readonly number[]
 }
 
-/** @throws ConfigError before any work is done, where nothing could be written. */
+/** @throws ConfigError before any work is done, if nothing could be written. */
 export async function readClipOutput(
   file: string,
   { format, outputs }: { readonly format: string | undefined; readonly outputs: readonly string[] },
@@ -54,7 +54,7 @@ export async function readClipOutput(
   return { format: wanted, output }
 }
 
-/** @throws ConfigError for what is not a video. */
+/** @throws ConfigError unless it is a video. */
 export async function openClip(words: readonly string[]): Promise<Medium> {
   const [word, spare] = words
   if (word === undefined || word === '-' || spare !== undefined) {
@@ -65,7 +65,7 @@ export async function openClip(words: readonly string[]): Promise<Medium> {
   return medium
 }
 
-/** Follows things through a video and writes their tracks. */
+/** Tracks objects through a video and writes their tracks. */
 export async function followClip(clip: Medium, client: LookoutClient, options: ClipOptions): Promise<void> {
   await using uploads = new AsyncDisposableStack()
   const [sent] = await sendMedia([clip], client, uploads)
@@ -82,7 +82,7 @@ export async function followClip(clip: Medium, client: LookoutClient, options: C
   if (options.format === 'table' && followed.detections.length === 0) note('nothing was found')
 }
 
-/** Asks again for the frames that the server's time limit leaves out. */
+/** Repeats the request for the frames that the server's time limit has left out. */
 export async function followWhole(
   request: ClipOptions['request'],
   url: string,

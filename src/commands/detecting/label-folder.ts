@@ -17,14 +17,14 @@ export function isFolderFormat(format: string): format is FolderFormat {
   return (FOLDER_FORMATS as readonly string[]).includes(format)
 }
 
-/** The folder, or link to the pictures, in which Ultralytics looks for pictures of which the labels are in `labels`. */
+/** The folder, or link to the pictures, where Ultralytics looks for the pictures whose labels are in `labels`. */
 const IMAGES = 'images'
 
 /**
- * Plans a folder with one file of labels for each picture, in folders as the pictures are.
- * @param pictures all of them, also those that will turn out to be damaged, so that names do not depend on these.
- * @returns what writes the labels.
- * @throws ConfigError where tools would not find the labels of a picture, or would find those of another.
+ * Plans a folder with one file of labels for each picture, in the same subfolders as the pictures.
+ * @param pictures all of them, including those that will turn out to be damaged, so that names do not depend on these.
+ * @returns functions that write the labels.
+ * @throws ConfigError if tools would not find the labels of a picture, or would find those of another.
  */
 export function planLabels(format: FolderFormat, folder: string, pictures: readonly string[]) {
   const { base, paths } = placePictures(pictures, folder)
@@ -55,10 +55,10 @@ export function planLabels(format: FolderFormat, folder: string, pictures: reado
   }
 }
 
-/** Where Python's `splitlines` ends a line. */
+/** Characters at which Python's `splitlines` ends a line. */
 const LINE_ENDS = '\n\v\f\r\x1c\x1d\x1e\x85\u2028\u2029'
 
-/** Ultralytics puts the folder of its list in the place of each `./`, not only of the first, and splits lines as Python does. */
+/** Ultralytics replaces every `./`, not only the first, by the folder of its list, and splits lines like Python. */
 function checkListed(name: string, path: string): void {
   const isOneLine = ![...path].some((character) => LINE_ENDS.includes(character))
   if (isOneLine && !/\.\/|\s$/.test(path)) return
@@ -96,7 +96,7 @@ function checkNames(format: FolderFormat, pictures: Iterable<string>, fileOf: (n
   }
 }
 
-/** Makes the pictures appear in the data set, where tools look for them. */
+/** Links the pictures into the data set, where tools look for them. */
 async function link(folder: string, base: string): Promise<void> {
   const path = join(folder, IMAGES)
   try {

@@ -1,15 +1,15 @@
 import { dirname, isAbsolute, relative, resolve, sep } from 'node:path'
 import { STDIN_NAME } from '../asking/media.ts'
 
-/** Where pictures lie. Paths within have slashes on every system. */
+/** The common folder and relative paths of pictures. Relative paths have slashes on every system. */
 export interface Placed {
-  /** The deepest folder that all of them have in common. */
+  /** The deepest folder that contains all of them. */
   readonly base: string
-  /** From there, by the name that the user gave. */
+  /** Paths relative to it, by the name that the user gave. */
   readonly paths: ReadonlyMap<string, string>
 }
 
-/** @param outer counts as the common folder if all of them are in it. */
+/** @param outer is used as the common folder if all of them are in it. */
 export function placePictures(names: readonly string[], outer?: string): Placed {
   const files = names.filter((name) => name !== STDIN_NAME)
   const folders = files.map((name) => dirname(resolve(name)))

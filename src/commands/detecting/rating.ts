@@ -12,7 +12,7 @@ export const RATING_HELP = `  --confidence     say how likely each object is to 
 
 type RatingValues = Partial<Record<'confidence' | 'thorough', boolean>> & { readonly 'min-confidence'?: string }
 
-/** @returns what the request says of confidence; null where it is not asked for. @throws ConfigError */
+/** @returns the request's fields about confidence; null if none is wanted. @throws ConfigError */
 export function readRating({ confidence, thorough, 'min-confidence': given }: RatingValues): object | null {
   const least = readNumber(given, '--min-confidence', { min: 0, max: 1 })
   if (!confidence && !thorough && least === undefined) return null

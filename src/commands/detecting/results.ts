@@ -5,9 +5,9 @@ import type { DetectedPicture, Origin } from '../../exports/detected-picture.ts'
 import { note } from '../asking/screen.ts'
 import { placePictures } from './placed.ts'
 
-/** What is kept of a picture that was searched. */
+/** The result of searching a picture. */
 export interface SearchedPicture {
-  /** As it was named. */
+  /** The given name. */
   readonly name: string
   /** Width of the upright picture, in pixels. */
   readonly width: number
@@ -18,7 +18,7 @@ export interface SearchedPicture {
   readonly finish_reason: string
 }
 
-/** @param names of all pictures, also of those without a result; they are named from the folder that all have in common. */
+/** @param names of all pictures, including those without a result. File names are relative to their common folder. */
 export function cocoText(results: readonly SearchedPicture[], names: readonly string[], origin: Origin): string {
   const { paths } = placePictures(names)
   const pictures = results.map((result) => toDetected(result, paths.get(result.name)!))
@@ -26,8 +26,8 @@ export function cocoText(results: readonly SearchedPicture[], names: readonly st
 }
 
 /**
- * The names of the columns, and a row for each detection; for a picture without any, its name and empty cells.
- * @param isRated whether there is a column for how likely each is to be right.
+ * The names of the columns, and a row for each detection; for a picture without detections, its name and empty cells.
+ * @param isRated whether there is a column for the confidence.
  */
 export function detectionRows(
   results: readonly SearchedPicture[],
@@ -45,13 +45,13 @@ export function detectionRows(
   return [head, ...rows]
 }
 
-/** Says so where the numbers are not those of a fit. */
+/** Prints a note if the confidence is not calibrated. */
 export function noteUncalibrated(results: readonly SearchedPicture[]): void {
   if (results.every(({ confidence }) => confidence?.calibrated !== false)) return
   note('confidence is not calibrated for this model: it says which objects are surer, not how often they are right')
 }
 
-/** The categories of a list with commas, each once. */
+/** The categories in a comma-separated list, each once. */
 export function readCategories(text: string): string[] {
   return [...new Set(text.split(',').map((name) => name.trim()))].filter((name) => name !== '')
 }
@@ -66,7 +66,7 @@ function numbersOf({ point, point_box: box }: Detection): number[] {
   return box ? [box.top_left.x, box.top_left.y, box.bottom_right.x, box.bottom_right.y] : [point!.x, point!.y]
 }
 
-/** @param name as the exported file is to name it. */
+/** @param name for the exported file. */
 export function toDetected({ width, height, detections }: SearchedPicture, name: string): DetectedPicture {
   const boxes = detections.flatMap(({ mention, point_box: box, confidence }) => {
     if (!box) return []

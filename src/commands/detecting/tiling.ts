@@ -6,7 +6,7 @@ export const LOOKS = ['none', 'coarse', 'all'] as const
 
 export type TilingValues = { readonly [Key in 'tiles' | 'smallest' | 'looks']?: string | undefined }
 
-/** @returns what the request says of tiles. @throws ConfigError */
+/** @returns the request's fields about tiles. @throws ConfigError */
 export function readTiling(values: TilingValues): object {
   const { tiles } = values
   const smallest = readNumber(values.smallest, '--smallest', { min: 1, max: 1_000_000, whole: true })

@@ -7,32 +7,32 @@ import { Glob } from './glob.ts'
 import { entriesOf, type HeldFile, openHeld } from './held-file.ts'
 import { describe, inOrder, isWanted, type MediaPage, type Named, pageOf, type Wanted } from './media-list.ts'
 
-/** The most bytes of one file: what the server stores. */
+/** The most bytes of one file: the server's limit. */
 const MOST_BYTES = 128 * 2 ** 20
-/** A list looks at no more files and folders than these. */
+/** The most files and folders that a list reads. */
 const MOST_ENTRIES = 100_000
 /** Pictures are read into memory. */
 const MOST_PICTURE_BYTES = 50 * 2 ** 20
 
-/** What an agent names: a file of this machine, or an address that the server fetches. */
+/** A medium that an agent names: a file of this machine, or an address that the server fetches. */
 export type Source =
   | { readonly type: 'medium'; readonly medium: Medium }
   | { readonly type: 'address'; readonly url: string; readonly kind: MediaKind; readonly pages?: string }
 
-/** What opens files. */
+/** The context in which files are opened. */
 export interface Holder {
-  /** The files that it has opened, which are closed when it ends. */
+  /** Open files, which are closed when it ends. */
   readonly held: AsyncDisposableStack
-  /** Which page of its picture is looked at, from 1; null for the first, with a note where there are more. */
+  /** The page of its picture, from 1; null for the first, with a note if there are more. */
   readonly page: number | null
-  /** What the client is to know beside the result. */
+  /** Notes for the client beside the result. */
   readonly notes: string[]
 }
 
-/** A file that is not there, or not for agents. */
+/** A file that does not exist, or is not for agents. */
 export class NoSuchFile extends MediaError {}
 
-/** Where a list looks. */
+/** A folder that a list searches. */
 interface Search {
   readonly folder: string
   /** Matches paths relative to the folder; null for all. */
@@ -41,10 +41,10 @@ interface Search {
   readonly depth: number
 }
 
-/** The files that agents may have looked at: those below some folders, wherever links lead. */
+/** The files that agents may use: those below the given folders, after links are resolved. */
 export class AllowedMedia {
   readonly #roots: readonly string[]
-  /** What to do where there is no folder. */
+  /** Advice if there is no folder. */
   readonly #advice: string
 
   private constructor(roots: readonly string[], advice = 'start lookout mcp with --root FOLDER') {
@@ -52,7 +52,7 @@ export class AllowedMedia {
     this.#advice = advice
   }
 
-  /** @throws MediaError for what is no folder. */
+  /** @throws MediaError for a path that is no folder. */
   static async of(roots: readonly string[]): Promise<AllowedMedia> {
     const folders = roots.map(async (root) => {
       const real = await realpath(root).catch(() => null)
@@ -62,7 +62,7 @@ export class AllowedMedia {
     return new AllowedMedia(await Promise.all(folders))
   }
 
-  /** The folders that a client offers, as `file://` addresses. What is no folder of this machine is left out. */
+  /** The folders that a client offers, as `file://` addresses. Other addresses are left out. */
   static async offered(addresses: readonly string[]): Promise<AllowedMedia> {
     const folders = addresses.map(async (address) => {
       try {
@@ -84,9 +84,9 @@ export class AllowedMedia {
   /**
    * @param named a path, absolute or relative to the first folder, a file: address or an http(s) address.
    * @param held keeps the file open until it is disposed of.
-   * @param page which one to take of a picture.
-   * @param notes gets what is left out of it.
-   * @throws MediaError for what is not allowed, not there, too large or of another type.
+   * @param page of a picture.
+   * @param notes gets notes on what is left out.
+   * @throws MediaError for a medium that is not allowed, does not exist, is too large or of another type.
    */
   async open(named: string, { held, page, notes }: Holder): Promise<Source> {
     if (isAddress(named)) {
@@ -104,8 +104,8 @@ export class AllowedMedia {
   }
 
   /**
-   * The files that are named as media are. Hidden ones are left out, and folders that links lead to.
-   * @throws MediaError for a folder that is not allowed or not there.
+   * Lists files with names of media. Hidden files, and folders behind links, are left out.
+   * @throws MediaError for a folder that is not allowed or does not exist.
    */
   async list(wanted: Wanted, signal: AbortSignal): Promise<MediaPage> {
     const found = new Map<string, Named>()
@@ -120,14 +120,14 @@ export class AllowedMedia {
     const files = []
     for (const { path, name } of page) {
       signal.throwIfAborted()
-      // A file that cannot be read or is gone cannot be looked at either.
+      // A file that cannot be read, or is gone, is left out.
       await using file = await this.#file(path).catch(() => null)
       if (file !== null) files.push(await describe(file, { path, name }))
     }
     return { files, total: found.size, cursor, isComplete: entries.left >= 0 }
   }
 
-  /** A pattern is looked for below each folder; a path begins in the first. */
+  /** A pattern is matched below each folder; a path is relative to the first. */
   async #searches(named: string | null, recursive: boolean): Promise<Search[]> {
     if (named !== null && isAddress(named)) throw new MediaError('path: expected a folder or a pattern, not an address')
     const depth = recursive ? Number.POSITIVE_INFINITY : 1
@@ -153,7 +153,7 @@ export class AllowedMedia {
     return there.map((folder) => ({ folder, glob, depth: glob.depth }))
   }
 
-  /** @param entries how many more may be looked at; below 0 where there were more. */
+  /** @param entries how many more may be read; below 0 if there were more. */
   async *#below(search: Search, entries: { left: number }, signal: AbortSignal): AsyncGenerator<string> {
     const folders = [{ path: search.folder, within: '', depth: search.depth }]
     for (const { path: folder, within, depth } of folders) {
@@ -164,7 +164,7 @@ export class AllowedMedia {
           const path = join(folder, entry.name)
           const relative = within + entry.name
           if (entry.name.startsWith('.')) continue
-          // A name that is not UTF-8 leads to no file.
+          // A name that is not UTF-8 cannot be opened.
           if (isNoUtf8(path) && (await lstat(path).catch(() => null)) === null) continue
           if (entry.isDirectory() && depth > 1) folders.push({ path, within: `${relative}/`, depth: depth - 1 })
           if (kindOfName(entry.name) === null || search.glob?.matches(relative) === false) continue
@@ -179,7 +179,7 @@ export class AllowedMedia {
     }
   }
 
-  /** How an agent can name a file. */
+  /** The name of a file for agents. */
   #nameOf(path: string): string {
     const first = withSeparator(this.#first())
     return path.startsWith(first) ? path.slice(first.length) : path
@@ -190,13 +190,13 @@ export class AllowedMedia {
     await using opening = new AsyncDisposableStack()
     const file = opening.use(
       await openHeld(path, named).catch((error: NodeJS.ErrnoException) => {
-        // A link has come between.
+        // A link has replaced the path.
         if (error.code === 'ELOOP') throw this.#outside(named)
         if (error.code === 'ENOENT') throw new NoSuchFile(`${named} is not there`)
         throw new MediaError(`${named} cannot be read: ${error.code}`)
       }),
     )
-    // The path may lead elsewhere by now, and may have when it was checked. The descriptor does not.
+    // The path may lead elsewhere now, or may have when it was checked. The descriptor cannot.
     if (!this.#isBelow(file.path)) throw this.#outside(named)
     if (!file.isFile) throw new MediaError(`${named} is not a file`)
     opening.move()
@@ -218,7 +218,7 @@ export class AllowedMedia {
     if (given.includes('\0')) throw new MediaError('a path must not contain a null byte')
     const whole = isAbsolute(given) ? given : resolve(first, given)
     const real = await realpath(whole).catch(() => null)
-    // What lies elsewhere is not told from what is not there.
+    // The error must not reveal whether a file outside the folders exists.
     if (real === null && (await this.#isMissing(resolve(whole)))) throw new NoSuchFile(`${named} is not there`)
     if (real === null || !this.#isBelow(real)) throw this.#outside(named)
     return real
@@ -234,7 +234,7 @@ export class AllowedMedia {
     return this.#roots.some((root) => path === root || path.startsWith(withSeparator(root)))
   }
 
-  /** Whether what is missing would be below a folder. What a link leads to is not looked for. */
+  /** Whether a missing file would be below an allowed folder. Targets of links are not checked. */
   async #isMissing(path: string): Promise<boolean> {
     const folder = dirname(path)
     const real = await realpath(folder).catch(() => null)
@@ -247,12 +247,12 @@ export class AllowedMedia {
   }
 }
 
-/** Whether the server fetches what is named, which needs no folder. */
+/** Whether it is an address that the server fetches, for which no folder is needed. */
 export function isAddress(named: string): boolean {
   return /^https?:\/\//i.test(named)
 }
 
-/** By its ending alone. Documents of the server are TIFFs too. */
+/** The kind by the extension alone. The server treats TIFFs as documents. */
 function kindOfAddress({ pathname }: URL): MediaKind {
   return /\.tiff?$/i.test(pathname) ? 'document' : (kindOfName(pathname) ?? 'image')
 }

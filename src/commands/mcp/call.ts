@@ -1,20 +1,20 @@
 import type { ServerContext } from '@modelcontextprotocol/server'
 import type { AllowedMedia, Holder } from './allowed-media.ts'
 
-/** A call of a tool, as what it does sees it. */
+/** The context of a tool call. */
 export interface Call extends Holder {
-  /** The files that may be looked at. */
+  /** The files that it may use. */
   readonly media: AllowedMedia
   /** Fires when the client has cancelled the call, or has left. */
   readonly signal: AbortSignal
-  /** What is being done, for a client that wants to know. */
+  /** Reports the current stage to a client that wants progress. */
   say(stage: string): void
 }
 
-/** So often a client hears of its call: many give up on one of which they hear nothing for a minute. */
+/** Interval of progress reports: many clients give up on a call without progress for a minute. */
 const BEAT_MS = 1_000
 
-/** Tells a client that has asked for it how far a call is: the seconds so far, and what is being done. */
+/** Reports progress to a client that has asked for it: the seconds so far, and the current stage. */
 export function tellProgress({ mcpReq }: ServerContext): Pick<Call, 'say'> & Disposable {
   const began = performance.now()
   let message = 'Reading the media'
@@ -34,7 +34,7 @@ export function tellProgress({ mcpReq }: ServerContext): Pick<Call, 'say'> & Dis
   }
 }
 
-/** The signal of a call. Over HTTP it also fires when the connection ends that the result would take. */
+/** The signal of a call. Over HTTP, it also fires when the connection for the result ends. */
 export function signalOf({ mcpReq, http }: ServerContext): AbortSignal {
   const left = http?.req?.signal
   return left === undefined ? mcpReq.signal : AbortSignal.any([mcpReq.signal, left])

@@ -13,7 +13,7 @@ export interface Asked {
   readonly model: string
 }
 
-/** Where questions are answered; asked for with each, so that it may be opened with the first. */
+/** Gets the server to ask. Called for each question, so that it can be opened at the first. */
 export type Place = (call: Call) => Promise<Asked>
 
 export interface Found {
@@ -21,7 +21,7 @@ export interface Found {
   readonly box?: { readonly left: number; readonly top: number; readonly right: number; readonly bottom: number }
   readonly point?: { readonly x: number; readonly y: number }
   readonly confidence?: number
-  /** In a video: the same one for an object in all frames, from 1. */
+  /** In a video: the same for an object in all frames, from 1. */
   readonly track?: number
   readonly seconds?: number
 }
@@ -33,7 +33,7 @@ interface DetectOptions {
   readonly tiles: boolean
 }
 
-/** What the tools do: they ask a server about media, as the commands of the same names do. */
+/** Implements the tools: they ask a server about media, like the commands of the same names. */
 export class Eyes {
   readonly #place: Place
   readonly #calls = new Set<Promise<unknown>>()
@@ -42,7 +42,7 @@ export class Eyes {
     this.#place = place
   }
 
-  /** Resolves when no call is under way, and nothing of any is left on the server. */
+  /** Resolves when no call is running and all of their files are removed from the server. */
   async settled(): Promise<void> {
     await Promise.allSettled(this.#calls)
   }
@@ -51,7 +51,7 @@ export class Eyes {
     return this.#ask(call, names, question, {})
   }
 
-  /** @param fields what to read, by name; null for all text as it stands. */
+  /** @param fields the values to read, by name; null for all text as written. */
   async read(
     call: Call,
     name: string,
@@ -169,8 +169,8 @@ export class Eyes {
   }
 
   /**
-   * Runs what needs a model. Files that it stores on the server are removed, also when the call is cancelled.
-   * @throws MediaError for a medium at fault, by the name that the agent gave it.
+   * Runs work that needs a model. Files that it stores on the server are removed, even if the call is cancelled.
+   * @throws MediaError for a faulty medium, by the name that the agent gave it.
    */
   async #at<Result>(
     call: Call,
@@ -181,7 +181,7 @@ export class Eyes {
       const asked = await this.#place(call)
       call.signal.throwIfAborted()
       await using uploads = new AsyncDisposableStack()
-      // What the server leaves out of the media is part of the answer: an agent reads no log.
+      // Notes about parts that the server leaves out belong in the answer: an agent reads no log.
       const client = asked.client.noting((note) => call.notes.push(note))
       return await work({ ...asked, client }, uploads)
     }

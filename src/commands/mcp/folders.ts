@@ -11,10 +11,12 @@ import {
 import { MediaError } from '../asking/media.ts'
 import { AllowedMedia } from './allowed-media.ts'
 
-/** Says which files a call may have looked at, or what the client must answer first. */
+/** Determines which files a call may use, or which question the client must answer first. */
 export type Folders = (server: McpServer, context: ServerContext) => Promise<AllowedMedia | InputRequiredResult>
 
-/** Also remembers the folders that the client named last, for the list of resources: since 2026-07-28 it cannot ask for them. */
+/**
+ * Remembers the client's last folders, for the list of resources: since version 2026-07-28, that cannot ask for them.
+ */
 export function remembering(folders: Folders): { readonly folders: Folders; readonly latest: Folders } {
   let last: AllowedMedia | null = null
   const ask: Folders = async (server, context) => {
@@ -34,16 +36,16 @@ export function remembering(folders: Folders): { readonly folders: Folders; read
 const ROOTS = 'roots'
 
 /**
- * The folders that the client offers as its roots. They are for a client that has started this process: it may do no more
- * with them than without it.
+ * The folders that the client offers as its roots. They are only for a client that has started this process, which
+ * gives it no further rights.
  */
 export const clientFolders: Folders = async (server, context) => {
   const { envelope, inputResponses } = context.mcpReq
-  // With each request since 2026-07-28, before that once.
+  // Since version 2026-07-28, capabilities are in each request; before, they were sent once.
   const stated = (envelope as Record<string, unknown> | undefined)?.[CLIENT_CAPABILITIES_META_KEY]
   const capabilities = (stated ?? server.server.getClientCapabilities()) as ClientCapabilities | undefined
   if (capabilities?.roots === undefined) return AllowedMedia.offered([])
-  // Clients of before are asked. Later ones take no requests: they send the call again with the answer.
+  // Clients of earlier versions are asked. Later ones accept no requests: they repeat the call with the answer.
   if (stated === undefined) {
     const { roots } = await context.mcpReq.send({ method: 'roots/list' }).catch((error: Error) => {
       context.mcpReq.signal.throwIfAborted()

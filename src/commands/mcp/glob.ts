@@ -1,6 +1,6 @@
 import { MediaError } from '../asking/media.ts'
 
-/** Alternatives in braces make this many patterns at most. */
+/** The most patterns to which alternatives in braces may expand. */
 const MOST_PATTERNS = 64
 
 /**

@@ -12,11 +12,11 @@ const FLAGS =
 export type HeldFile = Awaited<ReturnType<typeof openHeld>>
 
 /**
- * Opens a file once, to be checked and read as it was then: a path may lead elsewhere a moment later. Never more is read than
- * it had when it was opened.
+ * Opens a file once, so that the file that is checked is the one that is read: its path may lead elsewhere a moment
+ * later. No more is read than the file had when it was opened.
  * @param path without links.
- * @param name as errors name it.
- * @throws the error of the system; ELOOP where the path has a link by now.
+ * @param name of the file in errors.
+ * @throws the error of the system; ELOOP if the path now has a link.
  */
 export async function openHeld(path: string, name: string) {
   await using opening = new AsyncDisposableStack()
@@ -24,7 +24,7 @@ export async function openHeld(path: string, name: string) {
   const about = await handle.stat()
   const { size: byteLength, mtime: modified } = about
   const real = process.platform === 'darwin' ? path : await readlink(held(handle))
-  /** Fewer bytes where the file has become shorter. */
+  /** Returns fewer bytes if the file has become shorter. */
   const read = async (length: number): Promise<Buffer> => {
     const bytes = Buffer.alloc(length)
     let filled = 0
@@ -40,7 +40,7 @@ export async function openHeld(path: string, name: string) {
   const whole = () => read(byteLength)
   const file = {
     name,
-    /** Where the file is that was opened, wherever its path leads now. */
+    /** Path of the opened file, even if the given path leads elsewhere now. */
     path: real,
     isFile: about.isFile(),
     byteLength,
@@ -57,8 +57,8 @@ export async function openHeld(path: string, name: string) {
 }
 
 /**
- * The entries of a folder, if its path without links is allowed once it is open. macOS cannot list an open folder: there it
- * is checked just before.
+ * The entries of a folder, if its real path is allowed once it is open. macOS cannot list an open folder: there, it is
+ * checked just before.
  * @throws the error of the system.
  */
 export async function* entriesOf(path: string, isAllowed: (real: string) => boolean): AsyncGenerator<Dirent> {

@@ -17,9 +17,9 @@ import { parseJsonOr } from '../../lib/json/parse-json.ts'
 import { openSessions } from './sessions.ts'
 
 const PATH = '/mcp'
-/** As much as the server takes of a request. */
+/** The server's limit of a request. */
 const MOST_BODY_BYTES = 20 * 2 ** 20
-/** A client that is busy may write to a connection that was closed meanwhile, and does not send a POST again. */
+/** Long, because a client may write to a connection that was just closed, and does not repeat a POST. */
 const IDLE_MS = 72_000
 
 export interface HttpDoor extends AsyncDisposable {
@@ -27,8 +27,8 @@ export interface HttpDoor extends AsyncDisposable {
 }
 
 /**
- * Serves the protocol over streamable HTTP, to programs of this machine that have the key. A page whose name leads here all
- * of a sudden (DNS rebinding) has another Host or Origin, and is turned away.
+ * Serves the protocol over streamable HTTP, to programs of this machine that have the key. A web page that reaches this
+ * address by DNS rebinding has another Host or Origin, and is rejected.
  * @param port 0 for any free one.
  */
 export async function openHttpDoor(create: () => McpServer, key: string, port: number): Promise<HttpDoor> {
@@ -102,7 +102,7 @@ async function textOf({ body }: Request): Promise<string | null> {
   let length = 0
   for await (const piece of body ?? []) {
     length += piece.length
-    // The rest is dropped: a client that is cut off while it sends does not see the answer.
+    // The rest is read and dropped: a client whose connection is closed while it sends does not see the answer.
     if (length <= MOST_BODY_BYTES) pieces.push(piece)
   }
   return length > MOST_BODY_BYTES ? null : Buffer.concat(pieces).toString()

@@ -45,7 +45,7 @@ const side = z
   .describe('Size of the upright picture in pixels; null if its header does not say, and for other media.')
 
 const probability = z.number()
-/** What the server takes. */
+/** Limits of the server. */
 const MOST_LEVELS = 10
 const question = z
   .strictObject({
@@ -78,7 +78,7 @@ const answer = z.object({
 
 const INSTRUCTIONS =
   'Looks at pictures, videos and sounds for you, and lists the files that you may name. Coordinates are pixels of the upright picture, from its top left corner.'
-/** None changes anything. */
+/** No tool changes anything. */
 const READ_ONLY = { readOnlyHint: true, idempotentHint: true, openWorldHint: false }
 
 /** A server of the Model Context Protocol, whose tools look at media. */
@@ -282,13 +282,13 @@ export function createMcpServer(eyes: Eyes, allowed: Folders, version: string): 
 
 type Answerer = (
   context: ServerContext,
-  /** Names of the files and addresses that it is about. */
+  /** Names of its files and addresses. */
   names: readonly string[],
   page: number | undefined,
   run: (call: Call) => Promise<CallToolResult>,
 ) => Promise<CallToolResult | InputRequiredResult>
 
-/** What a tool gives, or what is wrong with the call in words that an agent can act upon. */
+/** Returns a tool's result, or an error in words that an agent can act upon. */
 function answerer(folders: (context: ServerContext) => ReturnType<Folders>): Answerer {
   return async (context, names, given, run) => {
     const page = given ?? null

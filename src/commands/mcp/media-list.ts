@@ -6,16 +6,16 @@ import { type MediaKind, typeName } from '../../media/media-type.ts'
 import { kindOfName, MediaError } from '../asking/media.ts'
 import type { HeldFile } from './held-file.ts'
 
-/** Enough for the header of most pictures; of the others, a list reads all if it is no more than this. */
+/** Enough for the header of most pictures. Of others, a list reads the whole file, up to this limit. */
 const HEADER_BYTES = 2 ** 18
 const MOST_WHOLE_BYTES = 2 ** 24
 
 export interface Wanted {
-  /** A folder or a pattern; null for all that is allowed. */
+  /** A folder or a pattern; null for all allowed folders. */
   readonly path: string | null
-  /** Whether the folders within it belong to it, too. A pattern says so itself. */
+  /** Whether subfolders are included. A pattern says so itself. */
   readonly recursive: boolean
-  /** Text in the names of the files, in either case; null for any. */
+  /** Text in the names of the files, ignoring case; null for any. */
   readonly text: string | null
   readonly kind: MediaKind | null
   readonly sort: 'name' | 'newest'
@@ -26,15 +26,15 @@ export interface Wanted {
 
 export interface Named {
   readonly path: string
-  /** As agents name it. */
+  /** Its name for agents. */
   readonly name: string
 }
 
 export interface ListedMedium extends Named {
   readonly kind: MediaKind
-  /** By its bytes. */
+  /** Detected from its bytes. */
   readonly type: string
-  /** Size of the upright picture; null where its header does not tell. */
+  /** Size of the upright picture; null if its header does not say so. */
   readonly size: { readonly width: number; readonly height: number } | null
   readonly byteLength: number
   readonly modified: Date
@@ -46,7 +46,7 @@ export interface MediaPage {
   readonly total: number
   /** Cursor of the next page; null on the last page. */
   readonly cursor: string | null
-  /** False if there were too many entries to look at. */
+  /** False if there were too many entries to read. */
   readonly isComplete: boolean
 }
 
@@ -76,7 +76,7 @@ function compare(a: Pick<Placed, 'name' | 'modifiedMs'>, b: Pick<Placed, 'name' 
   return b.modifiedMs - a.modifiedMs || byName(a.name, b.name) || (a.name < b.name ? -1 : a.name > b.name ? 1 : 0)
 }
 
-/** The files after the last one of the page before: none comes twice when others are added. */
+/** The files after the last one of the previous page, so that none is repeated when others are added. */
 export function pageOf(
   files: readonly Placed[],
   { cursor, limit }: Pick<Wanted, 'cursor' | 'limit'>,

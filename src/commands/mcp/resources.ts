@@ -61,7 +61,7 @@ export function serveResources(mcp: McpServer, { folders, latest }: ReturnType<t
   })
 }
 
-/** Null where no folder is allowed, or none is known yet. */
+/** Null if no folder is allowed, or none is known yet. */
 async function allowedFor(mcp: McpServer, context: ServerContext, folders: Folders): Promise<AllowedMedia | null> {
   const media = await folders(mcp, context).catch(toProtocolError)
   return media instanceof AllowedMedia && media.isOpen ? media : null

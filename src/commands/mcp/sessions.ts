@@ -17,17 +17,20 @@ interface Session {
 }
 
 /**
- * Sessions over HTTP, of clients that speak a version before 2026-07-28. These cancel a call with a message of its own,
- * which only a session can match with the call. Later versions have no sessions, and end the connection.
+ * Sessions over HTTP, for clients of protocol versions before 2026-07-28. They cancel a call with a separate message,
+ * which only a session can match with the call. Later versions have no sessions, and close the connection instead.
  */
 export function openSessions(create: () => McpServer) {
-  /** Those that end once their calls are answered. Until then, clients may cancel these calls, or answer what they ask. */
+  /**
+   * Sessions that end once their calls are answered. Until then, clients may cancel these calls, or answer their
+   * questions.
+   */
   const ending = new Map<string, Session>()
   const open = new LRUCache<string, Session>({
     max: MOST_SESSIONS,
     ttl: IDLE_MS,
     updateAgeOnGet: true,
-    // Also of one that has been idle, or is the oldest of too many. Its client begins another.
+    // Also called for an idle session, or the oldest of too many. Its client begins another.
     dispose: (session, id) => {
       if (session.calls > 0) ending.set(id, session)
       else void session.transport.close()
@@ -54,7 +57,7 @@ export function openSessions(create: () => McpServer) {
   return {
     /**
      * @param body of the request, parsed; undefined for one without.
-     * @param ended fires when its answer is sent, or its client has left.
+     * @param ended fires when its answer is sent, or its client has disconnected.
      * @returns null for a request that belongs to no session.
      */
     async handle(request: Request, body: unknown, ended: AbortSignal): Promise<Response | null> {

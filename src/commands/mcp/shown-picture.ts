@@ -2,11 +2,11 @@ import sharp from 'sharp'
 import { isPicture, MediaError } from '../asking/media.ts'
 import type { Source } from './allowed-media.ts'
 
-/** Agents show pictures to models, which take no more than this of them. */
+/** Agents show pictures to models, which use no more pixels than this. */
 const LONGEST_SIDE = 1568
 /** Hosts limit what they show: Claude to 5 MB of base64. */
 const MOST_BYTES = 3_750_000
-/** What models take. */
+/** Formats that models accept. */
 const TAKEN = ['image/png', 'image/jpeg', 'image/webp']
 
 /** A picture as a JPEG that is small enough for an agent's model, and upright. */
@@ -19,7 +19,7 @@ export function shrink(picture: Uint8Array): Promise<Buffer> {
     .toBuffer()
 }
 
-/** A picture as it is, if an agent's model takes it so, and otherwise shrunk. @throws MediaError for another medium. */
+/** The picture unchanged if an agent's model accepts it, otherwise shrunk. @throws MediaError for another medium. */
 export async function forAgents(
   name: string,
   source: Source,

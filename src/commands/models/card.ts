@@ -34,7 +34,7 @@ ${SETTINGS_HELP}`,
     const isStored = (await findStoredCards(config.modelStore)).cards.has(read.card.file)
     const examination = isStored ? await readExamination(read.card.file, note) : null
     const rows = rowsOf(read)
-    // What a server would refuse is shown as well.
+    // A card that a server would refuse is shown as well.
     const described = await describeChecked(read.card).catch((error: Error) => error)
     const facts = described instanceof Error ? null : described
     const all = [...warnings, ...(facts?.warnings ?? [])]

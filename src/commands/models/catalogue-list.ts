@@ -19,13 +19,13 @@ const USES: Readonly<Record<CatalogueEntry['uses'][number], string>> = {
 }
 const HEAD = ['NAME', 'SIZE', 'MEMORY', 'FITS', 'TOKENS/S', 'LICENCE']
 
-/** A model of the catalogue: how it would run on this machine, and the id of what is here of it. */
+/** A model of the catalogue: how it would run on this machine, and its id if it is already here. */
 interface Listed {
   readonly fit: EntryFit
   readonly id: string | null
 }
 
-/** Says on a terminal why nothing happens for some seconds, the first time. */
+/** The first time, prints on a terminal why nothing happens for some seconds. */
 export function measuredSpeed(config: Config): Promise<MachineSpeed | null> {
   const onMeasure = () => {
     if (process.stderr.isTTY) process.stderr.write('Measuring how fast this machine computes (once) ...\n')
@@ -33,7 +33,7 @@ export function measuredSpeed(config: Config): Promise<MachineSpeed | null> {
   return machineSpeed({ ...config, onMeasure })
 }
 
-/** Prints what the catalogue has for this machine. Asks neither the hub nor a server. */
+/** Prints the catalogue for this machine. Asks neither the hub nor a server. */
 export async function listCatalogue(config: Config, isJson: boolean): Promise<void> {
   const available = memoryForModels(config.modelMemoryBytes)
   const cards = await storedCards(config.modelStore)
@@ -63,7 +63,7 @@ function toText(all: readonly Listed[], available: number): string {
   return `${paragraphs.join('\n\n')}\n`
 }
 
-/** The table, with a line below each row for what has no room in it. */
+/** The table, with a line below each row for details that do not fit in it. */
 function rowsOf(listed: readonly Listed[]): string {
   const table = toTable(
     HEAD,

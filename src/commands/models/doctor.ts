@@ -80,7 +80,7 @@ async function* examineModel({ card, served, read }: NamedModel, { backend }: Co
   progress('')
 }
 
-/** Keeps the findings of a stored model beside its card. */
+/** Stores the findings of a stored model beside its card. */
 async function keep(
   { card: { file } }: NamedModel,
   begun: KeptExamination,
@@ -107,17 +107,17 @@ function showReport(named: NamedModel | null, findings: readonly Finding[]): voi
 }
 
 interface NamedModel {
-  /** As it is read, including what this machine cannot run. */
+  /** The card as read, including parts that this machine cannot run. */
   readonly read: ReadCard
   readonly card: ModelCard
   readonly served: ServedId
 }
 
-/** The first model where none is named; null where there is none. @throws ConfigError when nothing has the name. */
+/** The named model, or the first by default; null if there is none. @throws ConfigError when no model has the name. */
 async function findModel(config: Config, name: string | undefined): Promise<NamedModel | null> {
   const known = name === undefined ? (await readKnownCards(config))[0] : await findKnownCard(name, config)
   if (known === undefined) return null
-  // What this machine lacks is among the findings of the installation.
+  // The findings of the installation say what this machine lacks.
   const card = servableCard(known.card, () => {})
   const served = card.serves.find(({ id, aliases }) => name !== undefined && [id, ...aliases].includes(name))
   return { read: known, card, served: served ?? card.serves[0]! }
@@ -132,12 +132,12 @@ function readImages(text: string | undefined): number {
 
 const FINDING_WIDTH = 84
 
-/** A finding is broken into lines, of which only the first one has a name. */
+/** Breaks a finding into lines, of which only the first has a name. */
 function rowsOf({ check, verdict, finding }: Finding): string[][] {
   return wrap(forTerminal(finding), FINDING_WIDTH).map((line, i) => (i === 0 ? [check, verdict, line] : ['', '', line]))
 }
 
-/** One line of a terminal, which the next one replaces. */
+/** Prints a line on a terminal that replaces the last one. */
 function progress(text: string): void {
   if (process.stderr.isTTY) process.stderr.write(`\r\x1b[K${text}`)
 }

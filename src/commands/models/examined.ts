@@ -2,10 +2,10 @@ import { brief, listed } from '../../doctor/finding.ts'
 import type { KeptExamination } from '../../models/kept-examination.ts'
 import { forTerminal } from '../for-terminal.ts'
 
-/** Findings are from a file. */
+/** Limit for findings, which come from a file. */
 const LONGEST = 300
 
-/** What is kept of an examination, on one line: `2026-11-27: boxes are off by 3.2 patches on average`. */
+/** A stored examination on one line: `2026-11-27: boxes are off by 3.2 patches on average`. */
 export function describeExamination(examination: KeptExamination | null): string {
   if (examination === null) return 'no'
   const { state, startedAt, finishedAt, findings, unchecked } = examination
@@ -17,7 +17,7 @@ export function describeExamination(examination: KeptExamination | null): string
   return forTerminal(line.length > LONGEST ? `${line.slice(0, LONGEST)}…` : line)
 }
 
-/** For programs. */
+/** A stored examination for `--json`. */
 export function toJson(examination: KeptExamination | null): object | null {
   if (examination === null) return null
   const { by: _by, files: _files, startedAt, finishedAt, llamaCpp, placesOffBy, ...found } = examination

@@ -15,7 +15,7 @@ import {
 } from '../../setup/native-library.mjs'
 import { locatePrebuilt } from '../../setup/prebuilt.mjs'
 
-/** What is installed on this machine, what is missing, and what that means for requests. */
+/** Findings about what is installed on this machine, what is missing, and what that means for requests. */
 export function examineInstallation(config: Pick<Config, 'decoderSandbox'>): Finding[] {
   return [...nativeLibraries(), fFmpeg(), sandbox(config)]
 }

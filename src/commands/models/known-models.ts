@@ -9,10 +9,10 @@ import { warn } from '../warn.ts'
 import { NO_MODEL, nameOfModel, notPulled } from './no-model.ts'
 
 /**
- * The cards of the models that a server with these settings would serve, aliases included: those that the settings name,
- * then those of the model store. As on a server, a stored card that cannot be used costs a warning and nothing else.
- * @param note receives warnings, in one line each, with the card that they are about.
- * @param unusable is told of stored cards that cannot be used; by default it is a warning.
+ * The cards of the models that a server with these settings would serve, including aliases: those that the settings
+ * name, then those of the model store. As on a server, a stored card that cannot be used only causes a warning.
+ * @param note receives warnings, in one line each, with the card that they concern.
+ * @param unusable called with stored cards that cannot be used; by default, it warns.
  * @throws Error for a card of the settings that cannot be used, or an alias of no model.
  */
 export async function readKnownCards(
@@ -55,14 +55,17 @@ export async function readKnownCards(
 export async function checkId(id: string | null, { modelCards }: Pick<Config, 'modelCards'>): Promise<void> {
   if (id === null) return
   for (const file of await findCards(modelCards)) {
-    // One that cannot be used is told where it is served.
+    // A card that cannot be used is reported when it is served.
     const read = await readCard(file, () => {}).catch(() => null)
     if (read !== null && namesOf(read.card).includes(id))
       throw new ConfigError(`--id: '${id}' is the name of a model of the settings (${file})`)
   }
 }
 
-/** Warns of what a new card leaves out of its model, or only takes to be so. What is wrong with it is said when it is served. */
+/**
+ * Warns of parts that a new card leaves out of its model, and of assumptions. Its errors are reported when it is
+ * served.
+ */
 export async function warnOfCard(file: string): Promise<void> {
   const describe = async () => {
     const { card } = await readCard(file, warn, { load: 'first_use' })
@@ -72,15 +75,16 @@ export async function warnOfCard(file: string): Promise<void> {
 }
 
 /**
- * The card of one model: of a path to a card, to a folder with one or to a GGUF file, or of a known model's id or alias.
- * @throws ConfigError that lists the models when nothing has the name; what is wrong with a stored card that has it.
+ * The card of one model, given a path to a card, to a folder with one or to a GGUF file, or a known model's id or
+ * alias.
+ * @throws ConfigError that lists the models if none has the name; the error of a stored card that has it.
  */
 export async function findKnownCard(
   model: string,
   config: Config,
   note: (message: string) => void = warn,
 ): Promise<ReadCard> {
-  // A path comes before the known models: their cards need not be right to look at another one.
+  // A path takes precedence over the known models, so that broken cards among these do not matter.
   if ((await stat(model).catch(() => null)) !== null) {
     const [file] = await findCards([model])
     return readCard(file!, note)

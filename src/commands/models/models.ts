@@ -38,7 +38,7 @@ ${SETTINGS_HELP}`,
     const described = await Promise.all(
       known.map(({ card }) => {
         const read = () => describe(servableCard(card, lacks), config.caches)
-        // A server does not start with a card of its settings that cannot be used; one of the store is left out.
+        // A server does not start if a card of its settings cannot be used, but leaves out one of the store.
         if (!stored.has(card.file)) return read()
         return readUnlessFatal(card.file, read).catch((error: Error) => describeUnusable(card.file, error))
       }),

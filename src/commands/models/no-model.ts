@@ -1,14 +1,14 @@
 import { findEntry } from '../../catalogue/catalogue.ts'
 import { ConfigError } from '../../config/config.ts'
 
-/** What to do where neither the settings nor the model store have a model. */
+/** Advice if neither the settings nor the model store have a model. */
 export const NO_MODEL =
   'there is no model yet; "npx lookout pull" lists models that fit this machine, and "npm install lookout-nano" gets Lookout Nano, the demonstration model'
 
 /**
- * The name under which a model answers, for one as it was given: names of the catalogue may be in any case.
- * @param has whether a model has the name, also as an alias.
- * @returns null where no model has it.
+ * The name under which a model is served, given any name of it: names of the catalogue ignore case.
+ * @param has whether a model has the name, or has it as an alias.
+ * @returns null if no model has it.
  */
 export async function nameOfModel(given: string, has: (name: string) => Promise<boolean>): Promise<string | null> {
   if (await has(given)) return given
@@ -16,7 +16,7 @@ export async function nameOfModel(given: string, has: (name: string) => Promise<
   return known !== null && (await has(known)) ? known : null
 }
 
-/** What is wrong with a name that no model has; null where it is not one of the catalogue. */
+/** The error for a name that no model has; null if it is not in the catalogue. */
 export async function notPulled(name: string): Promise<ConfigError | null> {
   const known = await catalogueName(name)
   return known === null ? null : new ConfigError(`'${known}' is not here yet; get it with: npx lookout pull ${known}`)

@@ -2,15 +2,15 @@ import type { Choice, PullEvent, Report } from '../../hub/pull-event.ts'
 import { formatBytes, formatSeconds } from '../../hub/units.ts'
 import { LINE_COLUMNS, printTable, wrap } from '../output.ts'
 
-/** On what is no terminal, a file's progress is told so often. */
+/** Interval of a file's progress lines without a terminal. */
 const LINE_MS = 10_000
 const BAR_CELLS = 24
-/** What the figures behind a bar take. */
+/** Width of the figures after a bar. */
 const FIGURES_COLUMNS = 54
 const CLEAR_LINE = '\r\x1b[K'
 
 /**
- * Events as text: results on standard output, what is under way on standard error, there with a bar for each file if it
+ * Prints events as text: results on standard output, and progress on standard error, with a bar for each file if that
  * is a terminal.
  */
 export function textReport(): Report {
@@ -57,7 +57,7 @@ function toLine({ file, done, total, rate, eta }: Progress): string {
   return `${file}: ${formatBytes(done)} of ${formatBytes(total)} (${share} %), ${formatBytes(rate)}/s${left}`
 }
 
-/** One line of the terminal: the name, a bar in the room that is left, and figures. */
+/** One line of the terminal: the name, a bar in the remaining room, and figures. */
 function toBar(event: Progress, columns: number): string {
   const { file, done, total, rate, eta } = event
   const share = total === 0 ? 1 : done / total

@@ -17,7 +17,7 @@ export interface Caller {
   readonly organisation: string
   /** A reply in the background may take long: other requests come first. */
   readonly priority?: Priority
-  /** Whether its media will hardly be asked about again, so that nothing of it is kept. */
+  /** Whether later requests will hardly be about its media, so that nothing of it is cached. */
   readonly isTransient?: boolean
   /** Records the request's media in its trace. */
   readonly trace?: MediaTrace | undefined

@@ -81,7 +81,8 @@ function checkStructure({ structure, tools, compatibility }: ChatRequest, model:
 }
 
 /**
- * Checks what all prompts of a multilook share. A problem in one prompt is found with that prompt and fails it alone.
+ * Checks the parts of a multilook that all prompts share. A problem in one prompt is found later, and fails only that
+ * prompt.
  */
 export function checkMultilook(
   request: MultilookRequest,
@@ -102,7 +103,7 @@ export function checkMultilook(
   checkOptions(request, model)
 }
 
-/** Checks decisions. @param asked the questions that are read, in the form the model gets. */
+/** Checks decisions. @param asked the questions that are read, as the model gets them. */
 export function checkDecisions(
   { input, questions }: DecisionRequest,
   asked: readonly PlacedMessage[],

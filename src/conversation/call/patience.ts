@@ -4,10 +4,10 @@ import type { Work } from '../../inference/contract/work.ts'
 import { ApiError } from '../../lib/errors/errors.ts'
 import type { Call } from './call.ts'
 
-/** Milliseconds until the engine is asked again where its queue is full. */
+/** Milliseconds before the engine is asked again if its queue is full. */
 const PAUSE_MS = 250
 
-/** Admits many works of one request. Once the first one is admitted, the others wait where the queue is full. */
+/** Admits many works of one request. Once the first one is admitted, the others wait while the queue is full. */
 export class Patience {
   readonly #call: Call
   #isAdmitted = false

@@ -15,12 +15,12 @@ interface ReadAnswer {
   readonly distribution: Distribution
 }
 
-/** The place found, on the grid 0..1000 or in seconds; null when the model says that it is not there. */
+/** The place found, on the grid 0..1000 or in seconds; null if the model says that there is none. */
 export interface FoundAnswer {
   readonly type: 'found'
-  /** It has an `assetIdx` where the input has several media. */
+  /** It has an `assetIdx` if the input has several media. */
   readonly place: Leaf | Clip | null
-  /** From 0 to 1; null where the engine gives no log-probabilities. */
+  /** From 0 to 1; null if the engine gives no log-probabilities. */
   readonly confidence: number | null
 }
 

@@ -19,7 +19,7 @@ interface PlaceSearchParts extends SearchParts {
 export interface PlaceRating {
   /** Form of the answer. */
   readonly form: AnswerForm
-  /** @returns how likely the place is to be right, or null to be the answer; null where the evidence is missing. */
+  /** @returns the probability that the place, or null for none, is right; null if the evidence is missing. */
   confidence(place: Leaf | null, evidence: OnePlaceEvidence): number | null
 }
 
@@ -27,7 +27,7 @@ export interface PlaceRating {
 export class PlaceSearch extends AnnotationSearch {
   readonly #kind: Leaf['kind'] | Clip['kind']
   readonly #assets: Assets
-  /** Log-probabilities of the tokens at which the model had a choice; null where they are unknown. */
+  /** Log-probabilities of the tokens at which the model had a choice; null if they are unknown. */
   #logProbs: number[] | null = []
   readonly #rating: PlaceRating | null
   /** Number of annotations that were read so far: the place is the last. */
@@ -47,7 +47,7 @@ export class PlaceSearch extends AnnotationSearch {
     return { type: 'found', place: this.#place, confidence: this.#rated() ?? meanProbability(this.#logProbs) }
   }
 
-  /** As the card's fit has it; null where there is none, or the evidence is missing. */
+  /** The confidence by the card's fit; null if there is none, or the evidence is missing. */
   #rated(): number | null {
     if (this.#rating === null || this.#place?.kind === 'clip') return null
     const { places, more } = this.evidenceOf(this.#rating.form)

@@ -14,7 +14,7 @@ export interface Distribution {
 
 /**
  * @param replies the log-probabilities of the replies that mean each option.
- * @param temperature above 1, the options become more alike.
+ * @param temperature above 1, the options' probabilities become more alike.
  * @returns null when the model can give none of the replies.
  */
 export function distributionOf(replies: readonly (readonly number[])[], temperature: number): Distribution | null {

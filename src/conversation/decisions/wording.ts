@@ -101,7 +101,7 @@ function oneOf(alternatives: Alternatives, forms: DecisionForms): Wording {
   }
 }
 
-/** What a model replies to mean an option. A name of several lines is a text, which it does not repeat. */
+/** The reply that means an option. A name of several lines is a text, which a model does not repeat. */
 function replyTo(name: string | boolean): string | boolean {
   return typeof name !== 'string' || /[\r\n]/.test(name.trim()) ? name : plainName(name)
 }

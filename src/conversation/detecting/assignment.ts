@@ -1,16 +1,16 @@
 /**
- * Pairs rows with columns so that the sum of the gains is the largest (Kuhn and Munkres, with potentials). A pair without a
- * positive gain is never made.
- * @param gains a row for each, all of one length.
- * @returns the column of each row; null where it has none.
+ * Pairs rows with columns so that the sum of the gains is maximal (the Hungarian algorithm, with potentials). A pair
+ * without a positive gain is never made.
+ * @param gains a list for each row, all of one length.
+ * @returns the column of each row; null for none.
  */
 export function assign(gains: readonly (readonly number[])[]): (number | null)[] {
   const columns = gains[0]?.length ?? 0
-  // Each row has a column of its own that stands for none.
+  // Each row has an extra column that stands for no pair.
   const width = columns + gains.length
   const gainOf = (row: number, column: number) => (column < columns ? Math.max(0, gains[row]![column]!) : 0)
   const [rowPotential, columnPotential] = [new Float64Array(gains.length + 1), new Float64Array(width + 1)]
-  /** The row of each column, from 1; 0 for none. Column 0 is where a row that is added starts. */
+  /** The row of each column, from 1; 0 for none. A row that is added starts in column 0. */
   const rowOf = new Int32Array(width + 1)
   for (let added = 1; added <= gains.length; added++) {
     const least = new Float64Array(width + 1).fill(Number.POSITIVE_INFINITY)

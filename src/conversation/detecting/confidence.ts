@@ -1,7 +1,7 @@
 import type { PlaceEvidence } from '../../grounding/evidence.ts'
 import type { BoxFeature, Curve, DetectionFit, ListFeature } from '../../models/detection-schema.ts'
 
-/** What speaks for a box, before it is known how much that says. */
+/** The evidence for a box, before it is weighted. */
 export interface BoxEvidence extends PlaceEvidence {
   /** Greatest IoU with another box of the list, 0..1. */
   readonly overlap: number
@@ -10,30 +10,30 @@ export interface BoxEvidence extends PlaceEvidence {
   /** Place in the list, from 1. Beyond `listLength`, the model would not have written the box. */
   readonly rank: number
   readonly listLength: number
-  /** How likely the model is to read the label in the box; null where it was not asked. */
+  /** The probability that the model reads the label in the box; null if it was not asked. */
   readonly read: number | null
 }
 
 export interface ListEvidence {
-  /** How likely the model is to go on at the end, 0..1. */
+  /** The probability of continuing at the end, 0..1. */
   readonly more: number
   readonly listLength: number
 }
 
-/** Nearer to 0 and 1 than this, a probability of a model says nothing more. */
+/** A model's probabilities are clamped to this distance from 0 and 1: beyond it, they mean nothing more. */
 const LEAST = 1e-4
 
-/** How much of the curve is left beside its steps, so that boxes on one step keep their order. */
+/** The weight of the curve beside its steps, so that boxes on one step keep their order. */
 const KEPT = 0.05
 
-/** How likely a box is to be right. Without a fit: that it begins, and lies near. */
+/** The probability that a box is right. Without a fit: that it begins here and lies near. */
 export function boxConfidence(evidence: BoxEvidence, fit: DetectionFit | null): number {
   if (fit === null) return evidence.begin * evidence.near
   const curve = evidence.read === null ? fit.confidence : (fit.thorough ?? fit.confidence)
   return chanceOf(boxFeatures(evidence), curve)
 }
 
-/** How likely a list is to have everything. Without a fit: that it ends. */
+/** The probability that a list is complete. Without a fit: that it ends here. */
 export function listComplete(evidence: ListEvidence, fit: DetectionFit | null): number {
   return fit === null ? 1 - evidence.more : chanceOf(listFeatures(evidence), fit.complete)
 }
@@ -78,7 +78,7 @@ export function chanceOf<Feature extends string>(
   return corrected(1 / (1 + Math.exp(-score)), steps)
 }
 
-/** Straight lines from (0, 0) over the steps to (1, 1). */
+/** Linear interpolation from (0, 0) over the steps to (1, 1). */
 function corrected(chance: number, steps: Curve<string>['steps']): number {
   if (steps.length === 0) return chance
   const next = steps.findIndex(([at]) => at >= chance)

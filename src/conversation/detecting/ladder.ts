@@ -9,48 +9,50 @@ export interface Found {
   readonly mention: string
   /** In pixels of the upright picture, not rounded. */
   readonly box: Rectangle
-  /** Absent where the model was not asked how sure it is. */
+  /** Absent if the request asks for no confidence. */
   readonly sureness?: Sureness | undefined
 }
 
-/** What the tiles say together. */
+/** An object, merged from the finds of all tiles. */
 export interface Thing extends Found {
-  /** The tiles in which it was found. What one answer tells apart is never the same thing. */
+  /** The tiles in which it was found. Objects that one answer distinguishes are never merged. */
   readonly seen: ReadonlySet<PixelRegion>
   /** Whether only tiles of a coarser grid than the finest show it. */
   readonly isCoarse: boolean
-  /** Whether a finer grid ought to have shown it, or shows several in its place: it counts only if it is found again. */
+  /**
+   * Whether a finer grid should have shown it, or shows several objects in its place: it counts only if found again.
+   */
   readonly isDoubtful: boolean
 }
 
-/** What a second look has found again. */
+/** An object that a second look has found again. */
 export type Again<Kind extends Found = Thing> = Kind & {
   /** Whether the look shows none of its label within it. */
   readonly isAlone: boolean
 }
 
-/** Boxes of two tiles, or of two looks, with more intersection over union than this are of the same thing. */
+/** Boxes of two tiles, or of two looks, with a greater IoU than this are the same object. */
 const SAME = 0.5
-/** A second look finds a thing again when its box has more intersection over union than this. */
+/** A second look has found an object again if the IoU of the boxes is greater than this. */
 const AGAIN = 0.25
-/** A box that is no further than this share of the tile's side from an inner edge may be cut. */
+/** A box within this share of the tile's side from an inner edge may be cut off. */
 const MARGIN = 0.01
-/** From this likelihood on, a box needs no second look. */
+/** From this probability on, a box needs no second look. */
 const SURE = 0.99
-/** The share of a tile's side that lies between such a box and an inner edge. */
+/** The least distance between such a box and an inner edge, as a share of the tile's side. */
 const CLEAR = 0.03
-/** A second look hardly ever finds a box again that is less likely. */
+/** A second look hardly ever finds a less probable box again. */
 const UNLIKELY = 0.3
 /**
- * The share of a crop's side that a thing takes in a second look. The shipped model finds nine in ten of its world's things at
- * that, and half at a half.
+ * The share of a crop's side that an object takes in a second look. At this size, the shipped model finds nine in ten
+ * objects of its training world; at a share of one half, half of them.
  */
 const LOOK_SHARE = 1 / 3
 
 /**
- * Merges what was found in the tiles of all grids. A box that a tile's edge may cut is left out: a thing that is no larger than
- * the overlap is whole in another tile. So a coarser grid answers for larger things; what it says of smaller ones, and of large
- * boxes around several finds, is doubtful: those may be parts of one large thing.
+ * Merges the finds in the tiles of all grids. A box that a tile's edge may cut off is left out: an object no larger
+ * than the overlap lies entirely in another tile. So a coarser grid is responsible for larger objects. Its smaller
+ * finds, and large boxes around several finds, are doubtful: the latter may be parts of one large object.
  * @param grids the finest first.
  */
 export function mergeFinds(
@@ -100,7 +102,7 @@ export function onGrid({ mention, box }: Found, { width, height }: Size): Leaf {
   return { kind: 'point_box', mention, points: [point(box.left, box.top), point(box.right, box.bottom)] }
 }
 
-/** The square around a thing for a second look, moved and cut to lie within the picture. */
+/** The square around an object for a second look, moved and cut to lie within the picture. */
 export function lookAt({ box }: Found, picture: Size): PixelRegion {
   const side = Math.max(1, Math.ceil(Math.max(box.right - box.left, box.bottom - box.top) / LOOK_SHARE))
   const span = (from: number, to: number, total: number) => {
@@ -111,7 +113,7 @@ export function lookAt({ box }: Found, picture: Size): PixelRegion {
   return { left: across.from, top: down.from, width: across.length, height: down.length }
 }
 
-/** The thing with the box of a second look; null where it does not find it again. */
+/** The object with the box of a second look; null if the look does not find it again. */
 export function foundAgain<Kind extends Found>(thing: Kind, finds: readonly Found[]): Again<Kind> | null {
   const again = sameAs(thing, finds, AGAIN)
   if (again === null) return null
@@ -119,14 +121,14 @@ export function foundAgain<Kind extends Found>(thing: Kind, finds: readonly Foun
   return { ...thing, box, sureness, isAlone: !finds.some((other) => holds(again, other)) }
 }
 
-/** Whether it needs no second look: several tiles show it, which see much else beside it. */
+/** Whether it needs no second look because several tiles of a coarse grid show it, beside much else. */
 export function isAgreed({ isCoarse, isDoubtful, seen }: Thing): boolean {
   return isCoarse && !isDoubtful && seen.size > 1
 }
 
 /**
- * What the model's likelihood says of a thing: whether it is one; null where only a second look can tell. It must be whole, and
- * no other of its label may touch it.
+ * Whether an object is right, by the model's probability; null if only a second look can tell. It counts as right only
+ * if it is not cut off, and no other object of its label touches it.
  */
 export function isRight(
   thing: Thing,
@@ -139,13 +141,14 @@ export function isRight(
   const isClear = [...seen].some((tile) => !isCut(box, tile, picture, CLEAR))
   if (isDoubtful || confidence < SURE || !isClear) return null
   const touches = (other: Thing) => other !== thing && other.mention === mention && iouOf(other.box, box) > 0
-  // Finer tiles show parts of large things.
+  // Finer tiles show parts of large objects.
   return things.some((other) => touches(other) && !(isCoarse && holds(thing, other))) ? null : true
 }
 
 /**
- * The things that second looks have found again, beside those that were not looked at. What lies within a thing whose look
- * shows it alone is a part of it; other boxes around several things do not count. Looks at two boxes may find the same thing.
+ * Merges the objects that second looks have found again with those that were not looked at. An object within another
+ * whose look shows only that one is a part of it; other boxes around several objects do not count. Looks at two boxes
+ * may find the same object.
  */
 export function withoutRepeats<Kind extends Found>(again: readonly Again<Kind>[], others: readonly Kind[]): Kind[] {
   const wholes = again.filter(({ isAlone }) => isAlone)
@@ -155,7 +158,7 @@ export function withoutRepeats<Kind extends Found>(again: readonly Again<Kind>[]
   return kept
 }
 
-/** The edges of the picture are no cuts. */
+/** Whether an inner edge of the tile may cut the box off. The edges of the picture do not count. */
 function isCut(
   { left, top, right, bottom }: Rectangle,
   tile: PixelRegion,
@@ -176,25 +179,25 @@ function isLarger({ left, top, right, bottom }: Rectangle, { width, height }: Si
   return right - left > width || bottom - top > height
 }
 
-/** What is no larger is whole, and clear of the edges, in some tile of the grid. */
+/** An object no larger than this is complete, and clear of the edges, in some tile of the grid. */
 function clearOf({ overlap, tiles: [tile] }: TileGrid): Size {
   return { width: overlap.width - 2 * MARGIN * tile!.width, height: overlap.height - 2 * MARGIN * tile!.height }
 }
 
-/** Whether it holds several things that lie apart: parts of one thing overlap. */
+/** Whether it holds several separate objects: parts of one object overlap. */
 function isAround(found: Found, others: readonly Found[]): boolean {
   const held = others.filter((other) => holds(found, other))
   return held.some((one, index) => held.slice(index + 1).some((other) => iouOf(one.box, other.box) === 0))
 }
 
-/** Whether the centre of a smaller thing with the same label is in the box. */
+/** Whether the box contains the centre of a smaller object with the same label. */
 function holds({ mention, box }: Found, { mention: name, box: inner }: Found): boolean {
   const [x, y] = [(inner.left + inner.right) / 2, (inner.top + inner.bottom) / 2]
   const isInside = x > box.left && x < box.right && y > box.top && y < box.bottom
   return mention === name && isInside && areaOf(inner) < areaOf(box)
 }
 
-/** The one that has the most in common with it, if that is enough. */
+/** The object with the greatest IoU, if that exceeds `least`. */
 function sameAs<Kind extends Found>(found: Found, others: readonly Kind[], least = SAME): Kind | null {
   let best: Kind | null = null
   let most = least

@@ -1,21 +1,21 @@
 import type { Leaf } from '../../grounding/annotation.ts'
 import { overlap } from './search.ts'
 
-/** What was found under a label, and what was found under the names of tracks. */
+/** Objects found under labels, and objects found under the names of tracks. */
 interface FoundThings {
   readonly plain: readonly Leaf[]
   /** Their mentions are the names. */
   readonly named: readonly Leaf[]
 }
 
-/** Boxes with at least this IoU are of one thing, if they have one name. */
+/** Boxes of the same name with at least this IoU are one object. */
 const SAME_NAME_IOU = 0.5
-/** From this IoU on they are, under any names. */
+/** Boxes with at least this IoU are one object, under any names. */
 const SAME_THING_IOU = 0.7
 
 /**
- * Says under which name each thing was found too, and which things were found under their names alone.
- * @returns `names` of the plain things, null for none; `others` without those that are among the plain ones.
+ * Finds the name under which each object was also found, and the objects that were found only under a name.
+ * @returns `names` of the plain objects, null for none; `others` are the named objects that match no plain one.
  */
 export function matchNames({ plain, named }: FoundThings): {
   readonly names: readonly (string | null)[]
@@ -31,7 +31,7 @@ export function matchNames({ plain, named }: FoundThings): {
   return { names, others }
 }
 
-/** The mention of the thing that a box fits best; null for none. */
+/** The mention of the object that a box fits best; null for none. */
 export function nameOf({ points }: Leaf, named: readonly Leaf[]): string | null {
   let [name, most]: [string | null, number] = [null, SAME_NAME_IOU]
   for (const one of named) {

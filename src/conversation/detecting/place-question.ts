@@ -7,13 +7,13 @@ import { repliesFor } from '../decisions/option-names.ts'
 export interface PlaceQuestion {
   readonly text: string
   readonly replies: readonly string[]
-  /** Whether the replies count however the model would go on after them. */
+  /** Whether the replies count regardless of how the model would continue. */
   readonly goesOn: boolean
-  /** How likely the object is there, from 0 to 1. @param logProbs of the replies. */
+  /** The probability that the object is there, from 0 to 1. @param logProbs of the replies. */
   chanceOf(logProbs: readonly number[]): number
 }
 
-/** @param written the answer in which the model would name the object at its place. */
+/** @param written the answer in which the model would give the object and its place. */
 export function placeQuestion(leaf: Leaf, forms: DecisionForms, written: string): PlaceQuestion {
   const massOf = (logProbs: readonly number[]) => sumOf(logProbs, Math.exp)
   if (forms.places !== undefined) {
@@ -37,7 +37,7 @@ export function placeQuestion(leaf: Leaf, forms: DecisionForms, written: string)
   }
 }
 
-/** Those that mean a thing of this name. */
+/** The replies that mean an object of this name. */
 function repliesOf(name: string, { replies, places }: DecisionForms): readonly string[] {
   return places!.kinds.find(({ names }) => names.includes(name))?.replies ?? places!.replies ?? replies
 }

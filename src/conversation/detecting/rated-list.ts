@@ -6,14 +6,14 @@ import type { DetectionFit } from '../../models/detection-schema.ts'
 import { type BoxEvidence, boxConfidence, listComplete } from './confidence.ts'
 import { type DetectionSearch, type FurtherObject, overlap } from './search.ts'
 
-/** What one search found, and how sure that is. */
+/** The objects that one search found, with confidence. */
 export interface RatedList {
-  /** What was searched for; null for every object. */
+  /** The labels that were searched for; null for every object. */
   readonly labels: readonly string[] | null
   readonly objects: readonly RatedObject[]
-  /** How likely it is that no object is missing; null where the engine does not tell how sure the end was. */
+  /** The probability that no object is missing; null if the engine gives no probability of the end. */
   readonly complete: number | null
-  /** The chance of going on at the end of the list. */
+  /** The probability of continuing at the end of the list. */
   readonly more: number | null
 }
 
@@ -21,7 +21,7 @@ interface RatedObject extends Sureness {
   readonly leaf: Leaf
 }
 
-/** How sure the model is of an object, and what that was computed from. */
+/** The confidence of an object, and the evidence for it. */
 export interface Sureness {
   /** 0..1 */
   readonly confidence: number
@@ -29,9 +29,9 @@ export interface Sureness {
 }
 
 interface FurtherEvidence {
-  /** What the model found when it had to go on; null where it had not. */
+  /** The object that the model found when it had to continue; null if it had not to. */
   readonly further: FurtherObject | null
-  /** How likely an object is at its place, of those that were asked about. */
+  /** The probability that an object is at its place, for objects that were asked about. */
   readonly reads: ReadonlyMap<Leaf, number>
 }
 
@@ -46,7 +46,7 @@ export function rateList(
   const { places, more } = search.evidence(form)
   const listLength = listed.length
   const found = listed.map((leaf, index) => ({ leaf, place: places[index]! }))
-  // It begins where the list has ended.
+  // It begins where the list ended.
   if (further !== null) found.push({ leaf: further.leaf, place: { ...further.place, begin: more ?? 0 } })
   const objects = found.map(({ leaf, place }, index): RatedObject => {
     const evidence = { ...place, ...extentOf(leaf, listed), rank: index + 1, listLength, read: reads.get(leaf) ?? null }
@@ -56,7 +56,10 @@ export function rateList(
   return { labels, objects, complete, more }
 }
 
-/** @param leaf what was searched for alone; null for the answer that there is none. @returns null where the evidence is missing. */
+/**
+ * @param leaf the one object that was found; null for the answer that there is none.
+ * @returns null if evidence is missing.
+ */
 export function ratePlace(leaf: Leaf | null, { place, more }: OnePlaceEvidence, fit: DetectionFit): number | null {
   if (leaf === null) return more === null ? null : listComplete({ more, listLength: 0 }, fit)
   if (place === null) return null

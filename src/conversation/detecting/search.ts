@@ -6,22 +6,22 @@ import { iouOf, type Rectangle } from '../../lib/rectangle.ts'
 import { AnnotationSearch, type SearchParts } from '../reply/annotation-search.ts'
 
 interface DetectionSearchParts extends SearchParts {
-  /** The labels that objects may have, by the names that the model writes for them; null for any name. */
+  /** The allowed labels, by the names that the model writes for them; null for any name. */
   readonly labels: ReadonlyMap<string, string> | null
-  /** The beginning of the answer, where it is part of the prompt. What it has is not among what is found. */
+  /** The beginning of the answer, if it is part of the prompt. Its objects do not count as found. */
   readonly begun?: string
 }
 
-/** An object that the model would not have given by itself. */
+/** An object that the model would not have written by itself. */
 export interface FurtherObject {
   readonly leaf: Leaf
-  /** As if it had begun to write it. */
+  /** The evidence as if the model had begun to write it. */
   readonly place: PlaceEvidence
 }
 
 /** An answer up to the end of its last object. */
 export interface AnswerSoFar {
-  /** All that the model wrote, thoughts included. */
+  /** The model's text, including thoughts. */
   readonly text: string
   /** The answer alone. */
   readonly answer: string
@@ -35,13 +35,13 @@ const SAME_POINT_DISTANCE = 5
 /** After this many known objects in a row, the model is repeating itself. */
 const MAX_REPETITIONS = 8
 
-/** What a model wrote without any of it being found in its text. */
+/** Evidence of a place whose tokens are not found in the text. */
 const UNKNOWN: PlaceEvidence = { begin: 0, near: 0, mean: 0 }
 
 interface SearchEvidence {
   /** For each of the leaves. */
   readonly places: readonly PlaceEvidence[]
-  /** The chance of going on at the end: 1 of an answer that was cut off; null where the engine does not tell. */
+  /** The probability of continuing at the end: 1 for a truncated answer; null if the engine gives none. */
   readonly more: number | null
 }
 
@@ -50,11 +50,11 @@ export class DetectionSearch extends AnnotationSearch {
   readonly leaves: Leaf[] = []
   readonly #labels: DetectionSearchParts['labels']
   #repeated = 0
-  /** Number of annotations that were read so far, known ones too. */
+  /** Number of annotations that were read so far, including duplicates. */
   #read = 0
-  /** Which of them each leaf is. */
+  /** Index of each leaf among them. */
   readonly #places: number[] = []
-  /** Text of all tokens, those of thoughts too. */
+  /** Text of all tokens, including thoughts. */
   #text = ''
   #isRated = true
 
@@ -87,7 +87,7 @@ export class DetectionSearch extends AnnotationSearch {
     return { places: this.#places.map((index) => places[index]?.evidence ?? UNKNOWN), more: this.isComplete ? more : 1 }
   }
 
-  /** Where the answer would go on with another object. */
+  /** The answer up to where it could continue with another object. */
   soFar(form: AnswerForm): AnswerSoFar {
     const bytes = Buffer.from(this.rated.flatMap((token) => token.bytes))
     const text = bytes.toString('latin1')
@@ -97,7 +97,7 @@ export class DetectionSearch extends AnnotationSearch {
     return { text: thought + kept, answer: kept, isEmpty: last === undefined }
   }
 
-  /** A search for one object more in what follows the beginning of this answer. */
+  /** A search for one more object, which continues this answer. */
   continued(parts: Omit<DetectionSearchParts, 'labels'>): DetectionSearch {
     return new DetectionSearch({ ...parts, labels: this.#labels })
   }

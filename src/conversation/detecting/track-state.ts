@@ -9,12 +9,14 @@ export const MOST_TRACKS = 64
 /** In bytes of UTF-8. */
 export const LONGEST_NAME = 48
 
-/** What stands for a label in a state, however long the label is. */
+/** A short key for a label of any length. */
 export function labelKey(label: string): string {
   return createHash('sha256').update(label).digest('base64url').slice(0, 8)
 }
 
-/** A track as numbers: id, indices of label and name, place and speed in tenths, and how long ago it was seen. */
+/**
+ * A track as numbers: id, indices of label and name, place and speed in tenths, and the time since it was last seen.
+ */
 type Row = readonly (number | null)[]
 type Written = readonly [
   at: number,
@@ -24,7 +26,7 @@ type Written = readonly [
   rows: readonly Row[],
 ]
 
-/** A compact text. */
+/** Serialises a state compactly. */
 export function writeState({ at, nextId, tracks }: TracksState): string {
   const labels = [...new Set(tracks.map(({ label }) => label))]
   const names = [...new Set(tracks.flatMap(({ name }) => name ?? []))]
@@ -39,7 +41,7 @@ export function writeState({ at, nextId, tracks }: TracksState): string {
   return JSON.stringify([at, nextId, labels, names, rows] satisfies Written)
 }
 
-/** @param text as `writeState` wrote it. */
+/** @param text from `writeState`. */
 export function readState(text: string): TracksState {
   const [at, nextId, labels, names, rows] = JSON.parse(text) as Written
   const tracks = rows.map((row): Track => {

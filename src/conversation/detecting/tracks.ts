@@ -1,6 +1,6 @@
 import { assign } from './assignment.ts'
 
-/** A centre and sides, in thousandths of the picture's height. */
+/** A centre and side lengths, in thousandths of the picture's height. */
 export interface Place {
   readonly x: number
   readonly y: number
@@ -8,30 +8,30 @@ export interface Place {
   readonly height: number
 }
 
-/** A thing that was found in a frame. */
+/** An object that was found in a frame. */
 export interface Sighting {
   readonly label: string
   readonly place: Place
-  /** The name under which it was found, which says what it looks like; null where it was found under its label alone. */
+  /** The name under which it was found, which describes its appearance; null if it was found only under its label. */
   readonly name: string | null
-  /** Whether it was found under its name alone: it may only continue a track of that name. */
+  /** Whether it was found only under its name: it may only continue a track of that name. */
   readonly isSought?: boolean
 }
 
-/** A thing that is followed through the frames. */
+/** An object that is tracked through the frames. */
 export interface Track extends Place {
   /** From 1. */
   readonly id: number
   readonly label: string
-  /** What it looks like, in the model's words; null where that is not known. */
+  /** Its appearance, in the model's words; null if unknown. */
   readonly name: string | null
-  /** Speed of the centre, in thousandths of the picture's height for each second; null after a single sighting. */
+  /** Velocity of the centre, in thousandths of the picture's height per second; null after a single sighting. */
   readonly speed: { readonly x: number; readonly y: number } | null
   /** When it was last seen, in whole milliseconds. */
   readonly seenAt: number
 }
 
-/** What the next frame needs to know of the earlier ones. */
+/** The state that tracking carries from one frame to the next. */
 export interface TracksState {
   /** Time of the last frame, in whole milliseconds. */
   readonly at: number
@@ -39,21 +39,21 @@ export interface TracksState {
   readonly tracks: readonly Track[]
 }
 
-/** How far from where it is expected a thing may be, in parts of its size: with its speed known, and after one sighting. */
+/** The greatest distance from the expected place, as a multiple of the object's size: with known speed, and without. */
 const REACH = { known: 2, unknown: 3 }
-/** It may be farther by this part of the way that it would have gone since. */
+/** It may be farther by this share of the distance that it would have covered since. */
 const REACH_OF_WAY = 0.6
-/** What each natural logarithm of a change of area takes from the gain. */
+/** Penalty on the gain for each natural-log unit by which the area changes. */
 const GROWTH_COST = 0.3
-/** Gain of the same name, of another one, and where a name is not known. */
+/** Gain for the same name, for another name, and if a name is unknown. */
 const LOOKS = { same: 1, other: 0.1, unknown: 0.5 }
-/** Part of the speed that is that between the last two sightings. */
+/** Weight of the speed between the last two sightings in the average. */
 const NEWEST_SPEED = 0.8
 
 /**
- * Follows things through frames. Each sighting continues the track that fits best in place and looks, or begins one. A thing
- * that is not seen is expected to move on at the same speed, and is forgotten after a while. The same frames give the same
- * tracks, in one go or with the state kept in between.
+ * Tracks objects through frames. Each sighting continues the track that fits best in place and appearance, or begins
+ * one. An object that is not seen is expected to move on at the same speed, and is forgotten after a while. The same
+ * frames give the same tracks, whether in one run or with the state stored in between.
  */
 export class Tracks {
   #state: TracksState
@@ -62,8 +62,8 @@ export class Tracks {
 
   /**
    * @param state of the frames before; null at the beginning.
-   * @param options.patience how long a track that is not seen goes on, in seconds.
-   * @param options.most tracks that are kept; of more, those that were seen last.
+   * @param options.patience how long a track stays without a sighting, in seconds.
+   * @param options.most tracks to keep: those that were seen last.
    */
   constructor(state: TracksState | null, { patience, most }: { readonly patience: number; readonly most: number }) {
     this.#state = state ?? { at: 0, nextId: 1, tracks: [] }
@@ -75,7 +75,7 @@ export class Tracks {
     return this.#state
   }
 
-  /** The tracks that a frame at this time may continue. */
+  /** The tracks that a frame at this time can continue. */
   at(seconds: number): readonly Track[] {
     const now = toMs(seconds)
     const { at, tracks } = this.#state
@@ -84,7 +84,8 @@ export class Tracks {
 
   /**
    * @param seconds time of the frame, not before that of the last one.
-   * @returns the id of the track of each sighting; null for one that was sought and continues none.
+   * @returns the id of the track of each sighting; null for one that was found only under a name and continues no
+   * track.
    */
   follow(seconds: number, sightings: readonly Sighting[]): (number | null)[] {
     const now = toMs(seconds)
@@ -108,7 +109,7 @@ export class Tracks {
     return ids
   }
 
-  /** Says what tracks look like of which that was not known. */
+  /** Names tracks that have no name yet. */
   name(names: ReadonlyMap<number, string>): void {
     const tracks = this.#state.tracks.map((track) => ({ ...track, name: track.name ?? names.get(track.id) ?? null }))
     this.#state = { ...this.#state, tracks }
@@ -121,7 +122,7 @@ export class Tracks {
   }
 }
 
-/** What it is worth that the sighting continues the track; at most 0 where it cannot. */
+/** The gain if the sighting continues the track; at most 0 if it cannot. */
 function gainOf(track: Track, { label, place, name, isSought = false }: Sighting, now: number): number {
   if (track.label !== label || (isSought && track.name !== name)) return 0
   const isSame = track.name === null || name === null ? null : track.name === name
@@ -148,7 +149,7 @@ function moved(track: Track, { place, name }: Sighting, now: number): Track {
   return { ...seen, speed: { x: mixed('x'), y: mixed('y') }, seenAt: now }
 }
 
-/** The state holds tenths. So that it makes no difference, nothing finer is computed with. */
+/** Rounds to tenths, as in a state, so that storing a state in between changes nothing. */
 function rounded({ x, y, width, height }: Place): Place {
   return { x: tenths(x), y: tenths(y), width: tenths(width), height: tenths(height) }
 }

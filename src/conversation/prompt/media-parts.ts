@@ -142,7 +142,7 @@ export function loadCuts(
 }
 
 /**
- * Loads a video's pictures by its URL, at a model's size for still pictures.
+ * Loads a video's frames by its URL, at a model's size for still pictures.
  * @throws ApiError 400 naming the video.
  */
 export async function loadVideoPictures(
@@ -345,7 +345,7 @@ export function referenceOf(part: Exclude<MediaContent, VideoFramesContent>): Re
         return { reference: { type: 'file', id: file.file_id }, field: 'file_id', page }
       if ((file.file_url ?? null) !== null) return { reference: referTo(file.file_url!), field: 'file_url', page }
       const data = file.file_data!
-      // Others take an address here, for lack of a field for one.
+      // Other APIs accept a URL here, as they have no field for one.
       const form = typeof data === 'string' && /^\s*https?:/i.test(data) ? 'url' : 'base64'
       return { reference: referTo(data, form), field: 'file_data', page }
     }

@@ -19,9 +19,10 @@ interface PageOptions {
 }
 
 /**
- * Replaces each document by its pages. Nothing behind this knows of documents: a page is an image, with the parameter of its
+ * Replaces each document by its pages. Later code sees no documents: a page is an image, with the parameter of its
  * document.
- * @throws ApiError 400 for a document that cannot be read, pages that it does not have, and more pages than a request may have.
+ * @throws ApiError 400 for a document that cannot be read, for missing pages, and for more pages than a request may
+ * have.
  */
 export async function withPages(
   messages: readonly PlacedMessage[],
@@ -61,7 +62,7 @@ function isDocument(part: ContentPart): part is DocumentContent {
   return part.type === 'file' && part.page === undefined
 }
 
-/** Images and frames that are there without the documents. */
+/** Number of images and frames, without the documents. */
 function countOf(part: ContentPart): number {
   return part.type === 'text' || isDocument(part) || modalityOf(part) === 'audio' ? 0 : mediaCount(part)
 }
@@ -85,7 +86,7 @@ async function shownPages(
   return pages
 }
 
-/** What the document has besides pictures of these pages; empty for scans. */
+/** The document's embedded text of these pages; empty for scans. */
 async function textsOf(
   part: DocumentContent,
   param: Path,

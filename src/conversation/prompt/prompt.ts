@@ -51,9 +51,9 @@ export interface PromptStyle {
   readonly thought: ThoughtMarks | null
   /** Marks that have a meaning to the model but are not control tokens. In clients' texts they are plain text. */
   readonly marks: readonly string[]
-  /** The model's own notation of annotations; left out for one that writes the contract's markup, or none. */
+  /** The model's own notation of annotations; absent if it writes the contract's markup, or none. */
   readonly dialect?: Dialect
-  /** The beginning of a reply without thoughts and calls, where the template leaves it to the model. */
+  /** The beginning of a reply without thoughts and calls, if the template leaves it to the model. */
   readonly answer?: string
   /** Writes calls as text, for templates without support for them. */
   readonly write?: ToolSyntax['write']

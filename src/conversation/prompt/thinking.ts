@@ -15,8 +15,8 @@ const BUDGETS: Readonly<Record<Exclude<ReasoningEffort, 'none'>, number>> = {
 const ANSWER_SHARE = 1 / 4
 
 /**
- * Maximum tokens of a thought when reasoning is on. Without a tier that sets a budget, because something else turned
- * reasoning on, it is that of `medium`.
+ * Maximum tokens of a thought when reasoning is on. If something other than a tier turned reasoning on, it is the
+ * budget of `medium`.
  */
 export function thoughtBudget(effort: ReasoningEffort | null): number {
   return BUDGETS[effort === null || effort === 'none' ? 'medium' : effort]

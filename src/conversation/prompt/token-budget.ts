@@ -37,10 +37,10 @@ export class MeasuredPrompt {
 /** The output limit that a client requests, and the parameter that sets it. */
 export type AskedTokens = Pick<ReplyOptions, 'maxTokens' | 'maxTokensParam' | 'clampsTokens'>
 
-/** The part of the context that a reply gets where an estimate leaves none: the prompt may have fewer tokens. */
+/** The share of the context that a reply gets if an estimate leaves none: the prompt may have fewer tokens. */
 const LEAST_PART = 1 / 8
 
-/** The limit of a reply for which the client requests none. */
+/** The default limit of a reply. */
 export const AS_MANY_AS_FIT: AskedTokens = { maxTokens: null, maxTokensParam: 'max_completion_tokens' }
 
 /**
@@ -75,7 +75,7 @@ export async function outputBudget(
   )
 }
 
-/** The tokens that a prompt leaves to a reply; less than 1 where it does not fit. */
+/** The tokens that a prompt leaves for a reply; less than 1 if it does not fit. */
 export async function roomAfter(prompt: readonly MeasuredPrompt[], model: ServedModel): Promise<number> {
   const counts = await Promise.all(prompt.map((part) => part.countTokens()))
   const left = model.contextTokens - sumOf(counts, (count) => count)
@@ -112,7 +112,7 @@ function mostImageTokens(card: ModelCard): number {
   return withRowEnds(maxTokens, card) + around + MEDIA_FRAME_TOKENS
 }
 
-/** A row has at least one square. */
+/** Adds an upper bound for row-end tokens: a row has at least one token. */
 function withRowEnds(tokens: number, { image }: ModelCard): number {
   return image?.rowEnds ? 2 * tokens : tokens
 }

@@ -25,7 +25,7 @@ export interface View {
   readonly assets: Assets
   /** The one asset that it shows; null when it shows the whole conversation. */
   readonly shown: number | null
-  /** The assets among which the model chooses for each annotation; absent where it names none. */
+  /** The assets among which the model chooses for each annotation; absent if it names none. */
   readonly choices?: readonly number[]
 }
 

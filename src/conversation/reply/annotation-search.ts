@@ -28,7 +28,7 @@ export abstract class AnnotationSearch {
   #state: 'waiting' | 'reading' | 'complete' | 'cut' = 'waiting'
   /** Tokens of the texts read so far. */
   tokens = 0
-  /** Tokens of the reply, without those of thoughts, where the branch asks for log-probabilities. */
+  /** Tokens of the reply without thoughts, if the branch asks for log-probabilities. */
   protected readonly rated: TokenLogProb[] = []
 
   constructor({ branch, reply, createReader }: SearchParts) {
@@ -60,12 +60,12 @@ export abstract class AnnotationSearch {
   /** The engine failed at this completion, which may be over. */
   abstract fail(error: unknown): void
 
-  /** Reads the beginning of the answer, where it is part of the prompt. @returns the number of its annotations. */
+  /** Reads the beginning of the answer, if it is part of the prompt. @returns the number of its annotations. */
   protected skip(begun: string): number {
     return this.#reader.push(begun).filter(({ kind }) => kind !== 'prose').length
   }
 
-  /** How sure the model was of each annotation so far. @param form that of the answer. */
+  /** The evidence for each annotation so far. @param form of the answer. */
   protected evidenceOf(form: AnswerForm): AnswerEvidence {
     return evidenceIn({ tokens: this.rated, end: this.#end, isCut: !this.isComplete }, form, this.#createReader())
   }

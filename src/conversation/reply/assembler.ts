@@ -21,8 +21,8 @@ interface ChoicesSource {
   /** How each reply's text is split into pieces. */
   readonly completions: readonly CompletionParts[]
   /**
-   * How many completions each branch has, where branches have replies of their own, which are numbered branch by branch. By
-   * default, the branches are parts of the same replies.
+   * The number of completions of each branch, if branches have replies of their own, which are numbered branch by
+   * branch. By default, the branches are parts of the same replies.
    */
   readonly completionsOfBranch?: number
   /** Stop sequences: the reply ends before the first of them. */
@@ -92,12 +92,12 @@ class ReplyAssembler {
   readonly #reader: CompletionReader
   readonly #cutter: StopCutter
   readonly #first: CompletionId
-  /** Tokens of the reply, where its places are rated. */
+  /** Tokens of the reply, if its places are rated. */
   readonly #tokens: TokenLogProb[] = []
   #calls = 0
   hasEnded = false
 
-  /** @param first what the engine calls the first branch of the reply. */
+  /** @param first the engine's id of the reply's first branch. */
   constructor(source: Omit<ReplySource, 'deadline'>, first: CompletionId) {
     this.#source = source
     this.#first = first

@@ -68,7 +68,7 @@ export class ChannelReader implements TextStage {
     const start = this.#header.trimStart()
     const mayBeHeader = HEADERS.some((mark) => start.startsWith(mark) || mark.startsWith(start))
     const at = start.indexOf(MESSAGE)
-    // Characters before the last one that is needed: they come alone where each character does.
+    // The length just before the header is complete, so that the limit does not depend on chunking.
     const length = at === -1 ? start.length : at + MESSAGE.length - 1
     if (mayBeHeader && length <= LONGEST_HEADER) {
       if (at === -1) return ''

@@ -15,7 +15,7 @@ export interface CompletionParts {
   readonly maxTokens: number
   /** The model's reply for a picture in which it finds nothing. */
   readonly nothing: string
-  /** Present where the reply is to say how sure the model was of the places in it. */
+  /** Rates the places in the reply; absent if that is not wanted. */
   readonly rate?: RatePlaces | undefined
 }
 

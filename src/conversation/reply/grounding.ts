@@ -51,17 +51,17 @@ export interface Grounding {
   readonly constraint: (TriggeredTagsConstraint & Pick<Constraint, 'advisory'>) | null
   /** Creates a filter that converts annotations to the contract's markup. It emits each annotation whole. */
   createFilter(): TextFilter
-  /** How sure the model was of the places in a reply; absent unless they are boxes or points in a single image. */
+  /** Rates the places in a reply; absent unless they are boxes or points in a single image. */
   readonly rate?: RatePlaces
 }
 
-/** @param tokens those of the reply, with their alternatives. @param isCut whether it was truncated. */
+/** @param tokens of the reply, with their alternatives. @param isCut whether it was truncated. */
 export type RatePlaces = (tokens: readonly TokenLogProb[], isCut: boolean) => readonly RatedPlace[]
 
 export interface RatedPlace {
   /** Null for an annotation without one. */
   readonly mention: string | null
-  /** The mass of the digits that keep the coordinates near those that were written, 0..1; null where it is not known. */
+  /** The probability mass of digits that keep the coordinates near the written ones, 0..1; null if unknown. */
   readonly confidence: number | null
 }
 
@@ -117,7 +117,8 @@ export function annotationsOf(
       if (!isSingle || (format !== 'box' && format !== 'point')) return { constraint, createFilter }
       const form = dialect.detection.form(format, scene)
       const rate: RatePlaces = (tokens, isCut) =>
-        // What else could have stood where an annotation begins, or where the reply ends, is other words: that says nothing of it.
+        // In free text, the alternatives at an annotation's beginning or at the end are words, which say nothing about
+        // the place.
         evidenceIn({ tokens, end: null, isCut }, form, dialect.reader(scene)).places.map(
           ({ annotation: { mention = null }, evidence }) => ({ mention, confidence: evidence?.near ?? null }),
         )

@@ -3,9 +3,9 @@ import type { ReplyPiece } from './reply-piece.ts'
 import type { ReplyReader } from './reply-reader.ts'
 
 /**
- * Reads a completion whose tokens may have log-probabilities. A token of the reply goes with the first
- * piece that it completes; tokens of a thought are dropped. A token that holds both the end of a thought and some of the
- * reply belongs to the reply. The tokens are those that the model wrote, even if their text is changed or removed later.
+ * Reads a completion whose tokens may have log-probabilities. A token of the reply goes with the first piece that it
+ * completes; tokens of a thought are dropped. A token that holds both the end of a thought and some of the reply
+ * belongs to the reply. The tokens are those that the model wrote, even if their text is changed or removed later.
  */
 export class LogProbReader {
   readonly #reader: ReplyReader

@@ -24,7 +24,9 @@ export interface TextStage {
    * @param cut whether the text was truncated.
    */
   end(cut: boolean): ReplyPiece[]
-  /** Whether the text so far ends in a thought; null if that depends on the text that follows. Absent where none has thoughts. */
+  /**
+   * Whether the text so far ends in a thought; null if that depends on later text. Absent for stages without thoughts.
+   */
   readonly isThinking?: boolean | null | undefined
 }
 

@@ -91,7 +91,7 @@ export class ReplySpec {
     return this.#constraint === null ? [] : schemasIn(this.#constraint).flatMap(ignoredKeywords)
   }
 
-  /** Undefined where the places in the reply are not rated. */
+  /** Undefined if the places in the reply are not rated. */
   get rate(): RatePlaces | undefined {
     return this.#mayCall ? undefined : this.#requirements.grounding?.rate
   }

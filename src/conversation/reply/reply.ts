@@ -15,9 +15,9 @@ export interface ReplyFinish {
   readonly stoppedBy?: string
   /** Log-probabilities of the tokens that no piece has carried. */
   readonly logProbs?: readonly TokenLogProb[]
-  /** The token by which the model ended its only completion, where the engine tells it. */
+  /** The token with which the model ended its only completion, if the engine reports it. */
   readonly end?: TokenLogProb
-  /** Those in the text, in its order; absent where they are not rated. */
+  /** The places in the text, in order; absent if they are not rated. */
   readonly places?: readonly RatedPlace[]
 }
 

@@ -4,8 +4,8 @@ import type { ReplyPiece } from './reply-piece.ts'
 
 /**
  * Ends a reply before the first of its stop sequences. It holds back text that may be the beginning of one. It searches
- * the text of the reply as the client sees it, but not reasoning or tool calls. The result does not depend on
- * how the text is chunked: of several sequences, the one that ends first counts, and of those the longest.
+ * the text of the reply as the client sees it, but not reasoning or tool calls. The result does not depend on how the
+ * text is chunked: of several sequences, the one that ends first counts, and of those the longest.
  */
 export class StopCutter {
   readonly #sequences: readonly string[]

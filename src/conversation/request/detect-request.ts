@@ -10,12 +10,12 @@ export interface DetectRequest extends Targets {
   readonly tiles: (TileWish & { readonly looks: (typeof LOOKS)[number] }) | null
 }
 
-/** A parsed detect request about things that move. */
+/** A parsed request to track objects. */
 export interface TrackRequest extends Targets {
   readonly media: TrackMedia
-  /** How long a thing that is not seen stays the same one, in seconds. */
+  /** How long a track stays without a sighting, in seconds. */
   readonly patience: number
-  /** What the reply to the frames before said of them; null at the beginning. */
+  /** The state from the reply to the frames before; null at the beginning. */
   readonly state: string | null
 }
 
@@ -33,20 +33,20 @@ export interface Targets {
   readonly negatives: readonly MediaUrl[]
   readonly output: DetectionKind
   readonly thinking: boolean
-  /** Null where it is not asked how sure the model is. */
+  /** Null if no confidence is wanted. */
   readonly confidence: ConfidenceRequest | null
 }
 
 export interface ConfidenceRequest {
-  /** Objects with less are left out, from 0 to 1. */
+  /** Objects with less confidence are left out, from 0 to 1. */
   readonly least: number
-  /** Whether the model is asked for one object more of each list, and about each place. */
+  /** Whether the model is asked for one more object in each list, and about each place. */
   readonly isThorough: boolean
-  /** Whether it is asked for one object more of lists that may lack some, and about no place. */
+  /** Whether it is asked only for one more object in lists that may lack some, and not about places. */
   readonly asksFurther?: boolean
 }
 
-/** Which things are looked at a second time, closer: none, those of the coarser grids, or all. */
+/** Which objects get a second, closer look: none, those of the coarser grids, or all. */
 export const LOOKS = ['none', 'coarse', 'all'] as const
 
 /** An image with annotated targets. */

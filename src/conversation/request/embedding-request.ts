@@ -3,32 +3,32 @@ import type { PlacedMessage } from './message.ts'
 
 /** A parsed request for embeddings. */
 export interface EmbeddingRequest {
-  /** Texts or more, or tokens. At least one. */
+  /** Texts, texts with media, or tokens. At least one. */
   readonly inputs: readonly Placed<InputContent | readonly number[]>[]
-  /** To how many numbers each vector is cut; null for all. */
+  /** The number of dimensions that each vector is cut to; null for all. */
   readonly dimensions: number | null
-  /** Whether longer inputs are cut to what the model takes, where its engine can. */
+  /** Whether inputs that are too long for the model are cut, if its engine can do that. */
   readonly truncates?: boolean
   /** What the request calls the parameters that errors name. */
   readonly names?: Names
 }
 
-/** A parsed request to rate documents. */
+/** A parsed request to score documents. */
 export interface RerankRequest extends Pick<EmbeddingRequest, 'names'> {
   readonly query: InputContent
   /** At least one. */
   readonly documents: readonly Placed<InputContent>[]
-  /** After how many tokens documents are cut that are texts, by an engine that can; null to cut none. */
+  /** The number of tokens to which text documents are cut, if the engine can do that; null to cut none. */
   readonly documentTokens: number | null
 }
 
-/** A text; or texts and pictures that have one vector. */
+/** A text, or texts and pictures that share one vector. */
 export type InputContent = string | PartsInput
 
 export interface PartsInput {
   /** A user's turn. */
   readonly placed: PlacedMessage
-  /** What the vector is for; absent for what the model is usually told. */
+  /** The purpose of the vector; absent for the model's default instruction. */
   readonly instruction?: string
 }
 

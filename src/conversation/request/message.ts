@@ -60,20 +60,20 @@ type FileId = { readonly file_id: string }
 
 type Detail = { readonly detail?: ImageDetail | undefined }
 
-/** A PDF. The model sees its pages: before anything else, a part for each of them takes its place. */
+/** A PDF. The model sees its pages: first of all, it is replaced by a part for each page. */
 export interface DocumentContent {
   readonly type: 'file'
-  /** One of an uploaded file; base64, a data URL or a URL; and a URL. */
+  /** Exactly one of: an uploaded file; base64, a data URL or a URL; a URL. */
   readonly file: {
     readonly file_id?: string | null | undefined
     readonly file_data?: MediaUrl | null | undefined
     readonly file_url?: MediaUrl | null | undefined
-    /** Which pages, as `pagesIn` reads it; all by default. */
+    /** The selection of pages, for `pagesIn`; all by default. */
     readonly pages?: string | null | undefined
-    /** Whether the text that the document itself has of a page follows the page. */
+    /** Whether each page is followed by the document's embedded text of it. */
     readonly page_text?: boolean | null | undefined
   } & Detail
-  /** Counted from 1, in a part that stands for one page; absent for the whole document. */
+  /** The page, from 1, in a part for one page; absent for the whole document. */
   readonly page?: number
 }
 
@@ -81,7 +81,7 @@ export type MediaContent =
   | {
       readonly type: 'image_url'
       readonly image_url: Url & Detail
-      /** The part that is shown to the model; all of it where there is none. No client sends it. */
+      /** The part of the image that the model sees; all of it by default. Clients cannot send it. */
       readonly region?: GridRegion
     }
   | { readonly type: 'image_file_id'; readonly image_file_id: FileId & Detail }

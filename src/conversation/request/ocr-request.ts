@@ -7,16 +7,16 @@ export interface OcrRequest {
   readonly document: { readonly url: MediaUrl } | { readonly fileId: string }
   /** The parameter that holds it. */
   readonly param: Path
-  /** What the client calls it. One may turn out to be the other. */
+  /** The kind that the client names. It may turn out to be the other. */
   readonly kind: 'document' | 'image'
-  /** Which pages, as `pagesIn` reads it; null for all. */
+  /** The selection of pages, for `pagesIn`; null for all. */
   readonly pages: string | null
   readonly figures: {
-    /** Whether the reply shows them. */
+    /** Whether the reply includes them. */
     readonly shown: boolean
-    /** The most of a document; null for any number. */
+    /** The most figures of a document; null for any number. */
     readonly most: number | null
-    /** Those with a shorter side are left out, in pixels. */
+    /** Figures with a shorter side than this, in pixels, are left out. */
     readonly leastSide: number
   }
 }

@@ -2,11 +2,13 @@ import type { Names } from '../../lib/errors/param.ts'
 import type { Structure } from './chat-request.ts'
 import type { ReplyOptions } from './reply-options.ts'
 
-/** Texts that the model goes on with, as they are: without a template, and with the control tokens that the client writes. */
+/**
+ * Texts for the model to continue, unchanged: without a template, and with the control tokens that the client writes.
+ */
 export interface TextRequest extends Pick<ReplyOptions, 'maxTokens' | 'maxTokensParam' | 'sampling' | 'topLogProbs'> {
   /** Texts or tokens: at least one, none of them empty. */
   readonly prompts: readonly (string | readonly number[])[]
-  /** Whether each completion begins with its prompt; with `topLogProbs`, with those of the prompt. */
+  /** Whether each completion begins with its prompt; with `topLogProbs`, log-probabilities include the prompt's. */
   readonly echo: boolean
   /** The number of completions of each prompt. */
   readonly choices: number

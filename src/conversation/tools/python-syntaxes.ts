@@ -51,7 +51,7 @@ export const olmo3 = pythonic({
   list: ['', '\n', ''],
 })
 
-/** JSON literals stay as they are: the templates of such models write them too. */
+/** JSON literals are kept, because the templates of these models write them too. */
 function pythonCall({ name, arguments: given }: WrittenCall): string {
   const members = parseJsonOr(given, undefined) === undefined ? null : rawMembers(given)
   const written = members?.map(({ key, value }) => `${key}=${value}`).join(', ') ?? given

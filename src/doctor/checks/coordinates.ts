@@ -15,7 +15,7 @@ const PLAIN = 'coordinates in plain words'
 const REPLY_TOKENS = 96
 /** Mean error in patches up to which places are good. */
 const GOOD_ERROR = 2
-/** For people who have just fetched the model. */
+/** Advice for users who have just fetched the model. */
 const ADVICE = 'use another model for places, or see docs/doctor.md'
 /** Share of the replies that must hold a place, and of the places that the dialect's reader must find. */
 const ENOUGH = 0.75
@@ -33,15 +33,15 @@ interface Replies {
   readonly fit: Fit
 }
 
-/** Nothing in it suggests a unit or an order. */
+/** Words that suggest neither a unit nor an order. */
 const PLAIN_WORDS: Way = {
   instruction: null,
   question: (label) => `Where is the ${label}? Give the coordinates of its bounding box.`,
 }
 
 /**
- * Measures which convention the model's places follow, in the words of the card's dialect, and whether that is the dialect's
- * own.
+ * Measures which convention the model's places follow when it is asked in the card's dialect, and whether that is the
+ * dialect's convention.
  */
 export async function checkCoordinates(
   subject: Subject,
@@ -51,19 +51,19 @@ export async function checkCoordinates(
   if (subject.blindness !== null) return { check: CHECK, verdict: 'skipped', finding: subject.blindness }
   const { dialect } = subject.card
   const own = dialect === null ? null : conventionOf(dialect)
-  // A model that does not see knows no place, however it is asked.
+  // A model that does not see cannot locate anything, however it is asked.
   const sees = earlier.every(({ verdict }) => verdict !== 'noise')
   const advise = async () => (sees ? adviceFor(subject, exhibits) : '')
   if (dialect === null || own === null) return withoutDialect(await advise())
   const inDialect = await ask(subject, exhibits, dialectWay(dialect), own)
   const judged = await judge({ subject, exhibits, dialect, own, replies: inDialect })
   const advice = isBad(judged) ? await advise() : ''
-  // Asked in another way, the model does say where things are.
+  // The model does locate things when it is asked in another way.
   const verdict = advice === '' ? judged.verdict : 'failed'
   return promised(subject, { ...judged, verdict, finding: judged.finding + advice })
 }
 
-/** The same in words that suggest no notation: what the model does by itself. */
+/** The same with words that suggest no notation, to see the model's own. */
 export async function checkPlainCoordinates(
   subject: Subject,
   exhibits: readonly Exhibit[],
@@ -74,7 +74,7 @@ export async function checkPlainCoordinates(
 
 const repliesOf = new WeakMap<Subject, Promise<Replies>>()
 
-/** Two checks may want them. */
+/** Cached, because two checks may need them. */
 function plainReplies(subject: Subject, exhibits: readonly Exhibit[]): Promise<Replies> {
   const { dialect } = subject.card
   return getOrMake(repliesOf, subject, () =>
@@ -82,7 +82,7 @@ function plainReplies(subject: Subject, exhibits: readonly Exhibit[]): Promise<R
   )
 }
 
-/** What the card does not promise cannot fail. */
+/** A check of something that the card does not promise cannot fail. */
 function promised({ model: { served } }: Subject, finding: Finding): Finding {
   if (served.outputFormats.some((format) => format === 'box' || format === 'point')) return finding
   const text = `${finding.finding} The card's outputFormats have neither box nor point.`
@@ -105,7 +105,8 @@ async function judge({ subject, exhibits, dialect, own, replies }: Judged): Prom
   const { fit } = replies
   const places = detectionKind(dialect) === 'point' ? 'Points' : 'Boxes'
   if (!isEnough(replies, exhibits)) {
-    // Held to the notation, every model writes places. Only chance can then tell whether they mean anything.
+    // Constrained to the notation, every model writes places. Only the test against chance shows whether they mean
+    // anything.
     const held = await ask(subject, exhibits, dialectWay(dialect, true), own)
     const numbers = numbersOf(held.fit)
     const few = `${of(replies.answers.length, exhibits.length)} replies hold a place`
@@ -172,7 +173,7 @@ async function adviceFor(subject: Subject, exhibits: readonly Exhibit[]): Promis
   return ` Asked in plain words, places follow ${named(plain.fit)}: ${advice}.`
 }
 
-/** @param held whether the model can write nothing but one place in the dialect's notation. */
+/** @param held whether the model is constrained to one place in the dialect's notation. */
 function dialectWay(name: DialectName, held = false): Way {
   const { detection } = DIALECTS[name]
   const kind = detectionKind(name)!
@@ -222,7 +223,7 @@ function told({ answers, fit }: Replies, exhibits: readonly Exhibit[]): Pick<Fin
   return { finding, numbers: numbersOf(fit) }
 }
 
-/** The best convention, its error, and those that cannot be told from it. */
+/** The best convention, its error, and conventions that cannot be distinguished from it. */
 function named({ verdict, best, error, within }: Fit): string {
   const others = within.slice(1).map(describeConvention)
   const more = verdict === 'ambiguous' ? `; as likely: ${others.slice(0, 3).join('; ')}` : ''

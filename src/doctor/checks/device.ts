@@ -2,7 +2,7 @@ import { describeOffload } from '../../inference/contract/offload.ts'
 import type { Finding } from '../finding.ts'
 import type { Subject } from '../subject.ts'
 
-/** What of the model runs on the CPU and what on GPUs. */
+/** Which parts of the model run on the CPU and which on GPUs. */
 export async function checkDevice({ engine: { offload } }: Subject): Promise<Finding> {
   const check = 'device'
   if (!offload) return { check, verdict: 'skipped', finding: 'The model runs on other machines.' }

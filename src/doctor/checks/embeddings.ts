@@ -6,7 +6,7 @@ const QUESTION = 'Where can I park my bicycle?'
 const ANSWER = 'Bikes may be left in the rack beside the entrance.'
 const OTHER = 'The soup simmers for two hours with salt and pepper.'
 
-/** Whether a model that makes embeddings or scores finds the answer to a question nearer than another text. */
+/** Whether a model that makes embeddings or scores rates the answer to a question nearer than another text. */
 export async function checkEmbeddings(engine: Engine, isRank: boolean, signal: AbortSignal): Promise<Finding> {
   const check = 'meaning'
   const inputs: readonly EmbedInput['content'][] = isRank

@@ -7,34 +7,34 @@ import type { Exhibit } from '../exhibit.ts'
 import { type Finding, of } from '../finding.ts'
 import type { RawReply, Subject } from '../subject.ts'
 
-/** All prompts begin alike, so that a cache has a part of each. */
+/** All prompts begin alike, so that a cache has the beginning of each. */
 const OPENING = 'Answer in one or two short sentences, and do not repeat the question. '
 const QUESTIONS = ['Why is the sky blue?', 'What is a river?', 'Name three fruits.', 'How do birds fly?']
 const OTHER_QUESTION = 'Is this a question?'
 const IMAGE_QUESTION = 'What is in the image?'
 const REPLY_TOKENS = 16
-/** A slow model is asked no more once it has answered this many, and this long. */
+/** A slow model is asked nothing more after this many prompts and this much time. */
 const FEWEST_PROMPTS = 2
 const LONG_MS = 1500
 
 interface Asked {
   readonly parts: readonly PromptPart[]
-  /** What begins alike, and is another question. */
+  /** Another question with the same beginning. */
   readonly other: readonly PromptPart[]
 }
 
 interface Comparison {
-  /** Replies that are the same as the first time, in every bit that the engine tells. */
+  /** Replies that equal the first ones in every bit that the engine reports. */
   readonly same: number
   /** Replies with the same text. */
   readonly sameTexts: number
-  /** Largest difference of a log-probability while the texts are the same; null where none are known. */
+  /** Largest difference of a log-probability while the texts are the same; null if none are known. */
   readonly difference: number | null
 }
 
 /**
- * Whether the same prompt gets the same answer beside any other work: a few are asked alone, with nothing of them in a
- * cache, and then in other ways.
+ * Whether the same prompt gets the same answer beside any other work: a few prompts are asked alone, with empty caches,
+ * and then in other ways.
  */
 export async function checkSameAnswers(subject: Subject, exhibits: readonly Exhibit[]): Promise<Finding> {
   const check = 'same answers'
@@ -92,7 +92,7 @@ async function promptsFor(subject: Subject, exhibits: readonly Exhibit[]): Promi
   return [plain[0]!, seen, ...plain.slice(1, -1)]
 }
 
-/** Each of its own has nothing in a cache. */
+/** An organisation of its own, whose cache is empty. */
 const ownOrganisation = (index: number) => `alone ${index}`
 
 async function firstAnswers(subject: Subject, prompts: readonly Asked[]): Promise<RawReply[]> {
@@ -103,7 +103,7 @@ async function firstAnswers(subject: Subject, prompts: readonly Asked[]): Promis
     if (replies.length >= FEWEST_PROMPTS && performance.now() - started > LONG_MS) break
     const organisation = ownOrganisation(index)
     const reply = await ask(subject, parts, { organisation, rated }).catch((error: unknown) => {
-      // Servers of others may give no log-probabilities.
+      // Servers of other engines may not return log-probabilities.
       if (!rated || !(error instanceof ApiError) || error.status !== 400) throw error
       rated = false
       return ask(subject, parts, { organisation, rated })

@@ -13,7 +13,7 @@ const SCHEMA = {
 }
 const QUESTIONS = 4
 
-/** Replies to a small schema: whether they follow it, which the grammar makes sure of, and whether they are right. */
+/** Replies with a small schema: whether they follow it, which the grammar ensures, and whether they are right. */
 export async function checkSchema(subject: Subject, exhibits: readonly Exhibit[]): Promise<Finding> {
   const check = 'JSON schema'
   if (!subject.model.served.capabilities.includes('response_format_json_schema')) {

@@ -10,14 +10,14 @@ import { atLeast } from './sight.ts'
 
 const CHECK = 'several images'
 const REPLY_TOKENS = 96
-/** Guessing does as well as a model that names the right one at most this often. */
+/** A model passes if guessing does as well with at most this probability. */
 const CHANCE_LIMIT = 0.01
 const GOOD_SHARE = 0.9
 const NAMED = /asset_idx="([01])"/
 
 /**
- * Whether the model says which of two images it means, which it has to choose. A model whose card does not promise that is
- * asked about one image after the other, so that there is nothing to find.
+ * Whether the model names the right one of two images. A model whose card does not promise that is asked about one
+ * image after the other, so there is nothing to check.
  */
 export async function checkSeveralImages(subject: Subject, exhibits: readonly Exhibit[]): Promise<Finding[]> {
   const hasBoxes = subject.model.served.outputFormats.includes('box')

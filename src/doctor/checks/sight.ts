@@ -3,11 +3,11 @@ import type { Exhibit } from '../exhibit.ts'
 import { type Finding, of } from '../finding.ts'
 import type { Subject } from '../subject.ts'
 
-/** Guessing does as well as a model that sees at most this often. */
+/** A model passes if guessing does as well with at most this probability. */
 const CHANCE_LIMIT = 0.01
 const GOOD_SHARE = 0.75
 const capital = (word: string) => word[0]!.toUpperCase() + word.slice(1)
-/** The model can only name a colour, so that its way with words does not count, where the engine can hold it to that. */
+/** Constrains the reply to a colour, if the engine can, so that the model's wording does not matter. */
 const ANSWER = `(?:${COLOUR_NAMES.flatMap((name) => [name, capital(name)]).join('|')})\\.?`
 
 const NAMED = new RegExp(COLOUR_NAMES.join('|'))
@@ -36,7 +36,7 @@ export async function checkSight(subject: Subject, exhibits: readonly Exhibit[])
   return { check, verdict: isGood ? 'ok' : 'warning', finding: `The model sees: ${names} rightly.`, numbers }
 }
 
-/** How likely a guesser is to be right at least so often. */
+/** The probability of at least `right` correct guesses. */
 export function atLeast(right: number, asked: number, share: number): number {
   let sum = 0
   let ways = 1

@@ -21,7 +21,7 @@ interface Timing {
   /** From the request to the first text, and from there to the end. */
   readonly firstMs: number
   readonly restMs: number
-  /** As the engine reports it. Null: it encoded nothing, or does not say. */
+  /** As reported by the engine; null if it encoded nothing, or does not say so. */
   readonly encoderMs: number | null
 }
 
@@ -36,7 +36,7 @@ export async function checkSpeed(subject: Subject): Promise<Finding> {
     [`decodeTokensPerSecond${STREAMS}`]: rate(together.completionTokens - STREAMS, together.restMs),
     firstTokenMs: Math.round(alone.firstMs),
     ...(subject.blindness === null ? await imageTimes(subject) : {}),
-    // 0 where the model runs on other machines.
+    // 0 if the model runs on other machines.
     memoryBytes: (await subject.engine.stats?.())?.residentBytes || null,
   }
   return { check: 'speed', verdict: 'measured', finding: describe(numbers), numbers }
@@ -92,7 +92,7 @@ async function time(subject: Subject, parts: PromptPart[], n: number, maxTokens:
   return { promptTokens, completionTokens, firstMs: first - started, restMs: performance.now() - first, encoderMs }
 }
 
-/** Each seed has words of its own, so that nothing of them is in a cache. */
+/** Each seed gives different words, so that no cache has them. */
 function words(count: number, seed: number): PromptPart {
   const random = seededRandom(seed)
   const text = Array.from({ length: count }, () => WORDS[Math.floor(random() * WORDS.length)]).join(' ')

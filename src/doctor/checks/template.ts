@@ -13,7 +13,7 @@ type Message = Parameters<typeof buildPrompt>[0]['messages'][number]['message']
 interface Conversation {
   readonly name: string
   readonly messages: readonly Message[]
-  /** Whether a model may do without it: many templates take no system text. */
+  /** Whether a model may lack it: many templates accept no system text. */
   readonly optional: boolean
 }
 
@@ -81,7 +81,7 @@ function templateSource({ card, engine }: Subject): string {
   return engine.info.chatTemplate === null ? 'The built-in template (ChatML)' : "The template in the model's file"
 }
 
-/** Null when all texts and the image are in the prompt, in order, as what they are. */
+/** Null if all texts and the image are in the prompt, in order and unchanged. */
 async function problemOf(
   subject: Subject,
   messages: readonly Message[],
@@ -119,13 +119,13 @@ async function marksOf(subject: Subject): Promise<{ readonly known: string[]; re
   const text = parts.map((part) => (part.type === 'text' && part.trusted ? part.text : '')).join('\n')
   const marks = [...new Set(text.match(MARK) ?? [])]
   const isToken = await Promise.all(
-    // The difference of two counts: a tokeniser may put something before any text.
+    // The difference of two counts, because a tokeniser may put a token before any text.
     marks.map(async (mark) => (await count(subject, mark + mark)) - (await count(subject, mark)) === 1),
   )
   return { known: marks.filter((_, i) => isToken[i]), unknown: marks.filter((_, i) => !isToken[i]) }
 }
 
-/** The marks that would still be one token where a user writes them. */
+/** The marks that would still be one token in a user's text. */
 async function escapedMarks(subject: Subject, marks: readonly string[]): Promise<string[]> {
   const isEscaped = await Promise.all(
     marks.map(async (mark) => {

@@ -37,14 +37,14 @@ export async function checkTools(subject: Subject): Promise<Finding[]> {
 type Call = (choice: ChatRequest['toolUse']['choice']) => Promise<{
   readonly call: { readonly name: string; readonly arguments: string } | null
   readonly text: string
-  /** Whether the reply was still going on at the limit of its tokens. */
+  /** Whether the reply was cut off at its token limit. */
   readonly isCut: boolean
 }>
 
 async function forced(call: Call): Promise<Finding> {
   const check = 'forced call'
   const reply = await call('required').catch((error: unknown) => error as Error)
-  // An engine may be unable to hold its model to a call, and says so.
+  // An engine that cannot constrain its model to a call says so.
   if (reply instanceof ApiError && reply.param === 'tools') return { check, verdict: 'skipped', finding: reply.message }
   if (reply instanceof Error) throw reply
   const { call: made, text, isCut } = reply

@@ -1,11 +1,11 @@
 import type { Size } from '../../media/pixels.ts'
 import type { NumberGroup } from './number-groups.ts'
 
-/** What the largest coordinate of an image is. */
+/** Units of coordinates. */
 const SPACES = ['0..1000', 'resized pixels', 'original pixels', '0..1', '0..100', '0..999', '1024 bins'] as const
 type Space = (typeof SPACES)[number]
 
-/** What four numbers are: two corners, the centre and the size, or the first corner and the size. */
+/** Meanings of four numbers: two corners, the centre and the size, or the first corner and the size. */
 const FORMS = ['corners', 'centre and size', 'corner and size'] as const
 type Form = (typeof FORMS)[number]
 
@@ -26,7 +26,7 @@ export interface Frame {
   readonly original: Size
   /** As the model sees it. */
   readonly resized: Size
-  /** Columns and rows of the tokens that the model has of it: the unit of errors. */
+  /** Columns and rows of its tokens: the unit of errors. */
   readonly patches: Size
 }
 
@@ -42,7 +42,7 @@ export interface Box {
   readonly to: Point
 }
 
-/** Where the numbers are on the image if they follow the convention. */
+/** The place of the numbers on the image if they follow the convention. */
 export function placeOn(numbers: NumberGroup, { space, order, form }: Convention, frame: Frame): Box {
   const { width, height } = sidesOf(space, frame)
   const pair = (first: number, second: number): Point =>

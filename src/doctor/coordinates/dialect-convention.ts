@@ -17,15 +17,15 @@ const FRAMES: readonly Frame[] = [
 }))
 const PLACES = [0.1, 0.3, 0.45, 0.6]
 
-/** What a dialect asks for: boxes where it has them. Null for one without either. */
+/** What a dialect asks for: boxes if it has them, otherwise points. Null for one without either. */
 export function detectionKind(name: DialectName): DetectionKind | null {
   const formats: readonly string[] = DIALECTS[name].formats
   return formats.includes('box') ? 'box' : formats.includes('point') ? 'point' : null
 }
 
 /**
- * The convention that a dialect writes. It is measured, like that of a model: the dialect writes known places.
- * Null for a dialect whose answers hold no numbers.
+ * The convention of a dialect, measured like that of a model, on known places that the dialect writes. Null for a
+ * dialect whose answers hold no numbers.
  */
 export function conventionOf(name: DialectName): Convention | null {
   const kind = detectionKind(name)
@@ -43,7 +43,7 @@ export function conventionOf(name: DialectName): Convention | null {
   return verdict === 'fits' || verdict === 'ambiguous' ? best : null
 }
 
-/** Dialects that write a convention. */
+/** Dialects with a wanted convention. */
 export function dialectsWith(isWanted: (convention: Convention) => boolean): DialectName[] {
   return (Object.keys(DIALECTS) as DialectName[]).filter((name) => {
     const convention = conventionOf(name)
@@ -52,7 +52,8 @@ export function dialectsWith(isWanted: (convention: Convention) => boolean): Dia
 }
 
 /**
- * A pattern for one place in the dialect's notation, with any numbers: unlike the dialect's own, it leaves the unit open.
+ * A pattern for one place in the dialect's notation, with any numbers: unlike the dialect's own pattern, it allows any
+ * unit.
  * @param label has no digits.
  */
 export function placePattern(name: DialectName, label: string, frame: Frame): string {

@@ -2,7 +2,7 @@ import { seededRandom, shuffled } from '../random.ts'
 import { type Box, CONVENTIONS, type Convention, centreOf, type Frame, type Point, placeOn } from './convention.ts'
 import type { NumberGroup } from './number-groups.ts'
 
-/** A place that a model wrote, and the one that is right. */
+/** A place that a model wrote, and the correct one. */
 export interface Answer {
   readonly numbers: NumberGroup
   readonly frame: Frame
@@ -30,24 +30,24 @@ export interface Fit {
   errorOf(convention: Convention): number
 }
 
-/** With fewer answers, too few assignments differ for chance to be excluded: 6 have 720. */
+/** With fewer answers, there are too few permutations to exclude chance: 6 have 720. */
 export const FEWEST_ANSWERS = 6
-/** Answers are noise when chance does as well more often than this. */
+/** Answers are noise if chance does as well with more than this probability. */
 const CHANCE_LIMIT = 0.01
 const ASSIGNMENTS = 999
-/** Conventions that differ by less than this, in patches, are the same for all that can be seen: 0..999 and 0..1000. */
+/** Conventions that differ by less than this, in patches, cannot be distinguished: 0..999 and 0..1000. */
 const SAME_ERROR = 0.05
 /** Standard errors that the mean of paired differences must exceed: Student's 97.5% quantile for six answers. */
 const STANDARD_ERRORS = 2.5
 
 /**
- * Finds the convention under which places lie closest to where they should. Errors are mean distances of the corners (of
- * the centre, for points) in patches. One is counted as half the image's diagonal at most, so that a single wrong object
+ * Finds the convention under which places are closest to the correct ones. Errors are mean distances of the corners (of
+ * the centre, for points) in patches. A single error is capped at half the image's diagonal, so that one wrong object
  * does not outweigh the others.
  *
- * Whether that is more than chance is a permutation test: the centres of the targets are exchanged between the images, and
- * each exchange may choose its own best convention, as the answers did. It is exact where the centres were assigned to the
- * images at random.
+ * A permutation test decides whether that is more than chance: the centres of the targets are permuted between the
+ * images, and each permutation may choose its own best convention, as the answers did. The test is exact if the centres
+ * were assigned to the images at random.
  *
  * @param preferred comes first among conventions that explain the answers equally well.
  */
@@ -61,7 +61,7 @@ export function fitConventions(answers: readonly Answer[], preferred: Convention
   const means = errors.map(mean)
   const least = means.indexOf(Math.min(...means))
   const isSame = (i: number, other: number) => apart(places[i]!, places[other]!, answers) < SAME_ERROR
-  // The preferred convention of those that look the same here, else the most usual one.
+  // The preferred convention among those that look the same here, otherwise the most usual one.
   const best = answers.length === 0 ? 0 : conventions.findIndex((_, i) => isSame(i, least))
   const errorOf = (convention: Convention) => means[conventions.findIndex((one) => same(one, convention))]!
   const about = { answers: answers.length, best: conventions[best]!, error: means[best]!, errorOf }
@@ -83,7 +83,7 @@ export function same(a: Convention, b: Convention): boolean {
   return a.space === b.space && a.order === b.order && a.form === b.form
 }
 
-/** Mean of the paired differences, in their standard errors. */
+/** Mean of the paired differences, in standard errors. */
 function gapOf(errors: readonly number[], best: readonly number[]): number {
   const differences = errors.map((error, i) => error - best[i]!)
   const average = mean(differences)
@@ -96,7 +96,7 @@ function apart(a: readonly Box[], b: readonly Box[], answers: readonly Answer[])
   return mean(answers.map((answer, i) => errorIn(answer, a[i]!, b[i]!)))
 }
 
-/** Share of the assignments, this one included, under which some convention has an error of at most `least`. */
+/** Share of the permutations, this one included, under which some convention has an error of at most `least`. */
 function chanceOf(answers: readonly Answer[], places: readonly (readonly Box[])[], least: number): number {
   const targets = answers.map((own) => answers.map(({ target }) => moved(own.target, centreOf(target))))
   const errors = places.map((row) =>
@@ -128,7 +128,7 @@ function moved(box: Box, to: Point): Box {
   return { from: shift(box.from), to: shift(box.to) }
 }
 
-/** In patches. Of a point, only its distance from the target's centre counts. */
+/** In patches. For a point, only its distance from the target's centre counts. */
 function errorIn({ numbers, frame: { patches } }: Answer, place: Box, target: Box): number {
   const most = Math.hypot(patches.width, patches.height) / 2
   const distance = (a: Point, b: Point) => Math.hypot((a.x - b.x) * patches.width, (a.y - b.y) * patches.height)

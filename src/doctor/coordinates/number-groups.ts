@@ -1,15 +1,15 @@
 import { escapePattern } from '../../grounding/dialect.ts'
 
-/** A place as a model wrote it: four numbers for a box, two for a point. Nothing is known of their unit or order. */
+/** A place as a model wrote it: four numbers for a box, two for a point. Their unit and order are unknown. */
 export type NumberGroup = readonly [number, number] | readonly [number, number, number, number]
 
 /** Numbers that stand alone. Digits within a word are part of a name: `bbox_2d`, `x1`. */
 const NUMBER = /(?<![\p{L}\p{N}_.])-?\d+(?:\.\d+)?(?![\p{L}_]|\.\d)/gu
 /** Tokens that are numbers: `<loc0123>`, `<123>`, `<bin_12>`. */
 const NUMBER_TOKEN = /<[a-z_]*?(\d{1,4})>/g
-/** A list of places in which the number of an image or a time, and the number of a thing, come before each. */
+/** A list of places, each after the number of an image or a time, and the number of an object. */
 const NUMBERED = /\bcoords="[\d.]+ \d+ (\d+ \d+)[^"]*"/g
-/** What may stand between the numbers of one place: punctuation, and the words that name coordinates. */
+/** Words that may be between the numbers of one place, besides punctuation. */
 const GAP_WORDS = [
   ...['x', 'y', 'w', 'h', 'xmin', 'xmax', 'ymin', 'ymax', 'min', 'max', 'left', 'right', 'top', 'bottom', 'width'],
   ...['height', 'center', 'centre', 'corner', 'upper', 'lower', 'and', 'to', 'px', 'pixels', 'is', 'at', 'the'],
@@ -40,8 +40,8 @@ export function firstPlace(text: string): NumberGroup | null {
 }
 
 /**
- * A pattern for texts like this one with other numbers in the same places, of four digits at most. What stands between
- * them is as it is here.
+ * A pattern for texts like this one with other numbers in the same places, of at most four digits. The text between
+ * them is matched literally.
  */
 export function withOtherNumbers(text: string): string {
   const either = new RegExp(`${NUMBER_TOKEN.source}|${NUMBER.source}`, 'gu')
@@ -50,7 +50,7 @@ export function withOtherNumbers(text: string): string {
   for (const match of text.matchAll(either)) {
     pattern += escapePattern(text.slice(end, match.index))
     const [whole, digits] = match
-    // A token has a certain number of digits.
+    // A token has a fixed number of digits.
     if (digits !== undefined) pattern += escapePattern(whole).replace(digits, `[0-9]{${digits.length}}`)
     else pattern += whole.includes('.') ? decimalLike(whole) : '(?:0|[1-9][0-9]{0,3})'
     end = match.index + whole.length
@@ -58,7 +58,7 @@ export function withOtherNumbers(text: string): string {
   return pattern + escapePattern(text.slice(end))
 }
 
-/** With as many digits behind the point at most. */
+/** With at most this number of decimals. */
 function decimalLike(number: string): string {
   const digits = number.length - number.indexOf('.') - 1
   return `[0-9]{1,3}(?:\\.[0-9]${digits > 1 ? `{1,${digits}}` : ''})?`

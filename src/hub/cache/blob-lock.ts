@@ -7,14 +7,15 @@ import type { Tuning } from '../tuning.ts'
 export interface LockOptions {
   readonly tuning: Pick<Tuning, 'lockPollMs' | 'lockStaleMs'>
   readonly signal: AbortSignal
-  /** Called once, when another process holds the lock. @param pid null when that is not known. */
+  /** Called once, when another process holds the lock. @param pid null if unknown. */
   readonly onWait: (pid: number | null) => void
 }
 
 /**
- * Waits until a lock is free, and takes it until the result is disposed of. It is a file that says who is at work on another
- * one. Its holder touches it time and again. It is stale when its holder is a process of this machine that has ended, or when
- * it was not touched for long: process ids mean nothing across containers that share a cache.
+ * Waits until a lock is free, and holds it until the result is disposed of. A lock is a file that names the process
+ * that works on another file, and which that process touches regularly. It is stale if its holder is a process of this
+ * machine that has ended, or if it was not touched for long: process ids mean nothing across containers that share a
+ * cache.
  */
 export async function takeLock(path: string, { tuning, signal, onWait }: LockOptions): Promise<AsyncDisposable> {
   for (let isTold = false; ; ) {
@@ -67,8 +68,8 @@ function isStale({ pid, host, touchedMs }: Holder, staleMs: number): boolean {
 }
 
 /**
- * Removes a stale lock. Of several processes that find it only one may: the others could remove the lock that the first
- * one makes right after.
+ * Removes a stale lock. Only one of several processes that find it may do so: the others could remove the new lock of
+ * the first one.
  */
 async function takeAway(path: string, seen: Holder, staleMs: number): Promise<void> {
   const guard = `${path}.stale`
@@ -86,7 +87,7 @@ async function takeAway(path: string, seen: Holder, staleMs: number): Promise<vo
   }
 }
 
-/** @returns whether there was no such file. */
+/** @returns false if the file already exists. */
 async function create(path: string, text: string): Promise<boolean> {
   try {
     await using file = await open(path, 'wx')

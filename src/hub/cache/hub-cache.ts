@@ -42,7 +42,7 @@ export class CachedRepository {
     return join(this.folder, 'snapshots', commit, path)
   }
 
-  /** The commit that a branch had when it was last looked at. */
+  /** The commit of a branch when the hub was last asked. */
   async commit(revision: string): Promise<string | null> {
     if (COMMIT.test(revision)) return revision
     if (!isPlainSubpath(revision)) return null
@@ -77,8 +77,8 @@ export class CachedRepository {
   }
 
   /**
-   * Makes the snapshot's entry of a file whose blob is here. Where the file system has no links, the file itself becomes
-   * the entry, as huggingface_hub does it.
+   * Creates the snapshot's entry of a file whose blob is here. If the file system has no links, the file itself becomes
+   * the entry, as in huggingface_hub.
    * @returns its path.
    */
   async link(commit: string, { path, size, blob }: HubFile): Promise<string> {
@@ -114,7 +114,7 @@ export class CachedRepository {
     return blobs
   }
 
-  /** The blob of a snapshot's entry, or the entry itself when it is no link. Null for what is not in this repository. */
+  /** The blob of a snapshot's entry, or the entry itself if it is no link. Null for a path outside this repository. */
   async blobOf(entry: string): Promise<string | null> {
     if (!isWithin(join(this.folder, 'snapshots'), entry)) return null
     const found = await lstat(entry).catch(() => null)
@@ -134,7 +134,7 @@ export class CachedRepository {
     return entries.filter((_, i) => found[i]?.isFile())
   }
 
-  /** Removes folders of the repository that hold nothing any more. */
+  /** Removes folders of the repository that are empty now. */
   async prune(): Promise<void> {
     await removeEmptyFolders(join(this.folder, 'snapshots'))
     const blobs = await readdir(join(this.folder, 'blobs')).catch(() => [])
@@ -157,19 +157,19 @@ export function writeAtomically(path: string, text: string): Promise<void> {
   return replaceFile(path, (draft) => writeFile(draft, text, { flush: true }))
 }
 
-/** Makes a rename outlast a loss of power. */
+/** Makes a rename survive a loss of power. */
 export async function syncFolder(path: string): Promise<void> {
   const folder = await open(path, 'r').catch(() => null)
   try {
     await folder?.sync()
   } catch {
-    // Not every file system can.
+    // Not every file system can sync a folder.
   } finally {
     await folder?.close()
   }
 }
 
-/** The path without links, where it exists. */
+/** The path with links resolved, if it exists. */
 export async function realOr(path: string): Promise<string> {
   return realpath(path).catch(() => resolve(path))
 }

@@ -23,21 +23,21 @@ export interface StoredCard {
   readonly aliases: readonly string[]
   /** `hf:user/repo@<commit>`, `https://...` or `file:/...`. */
   readonly source: string | null
-  /** Absolute paths; a model in parts is named by the first. */
+  /** Absolute paths; for a split model, that of the first part. */
   readonly model: string
   readonly projector: string | null
 }
 
 export interface NewCard {
   readonly id: string
-  /** The catalogue's names of the model. The card gets those that are no ids of others. */
+  /** The catalogue's names of the model. The card gets those that are not ids of other cards. */
   readonly aliases: readonly string[]
   readonly source: string
   readonly model: string
   readonly projector: string | null
-  /** Whether there is no projector because none was wanted. */
+  /** Whether the user wanted no projector. */
   readonly isTextByWish?: boolean
-  /** Absent: those of an existing card are kept. */
+  /** If absent, those of an existing card are kept. */
   readonly adapters?: readonly NewAdapter[]
 }
 
@@ -69,7 +69,7 @@ export async function storedCards(directory: string): Promise<StoredCard[]> {
   return found.filter((card) => card !== null).sort((a, b) => a.ids[0]!.localeCompare(b.ids[0]!, 'en'))
 }
 
-/** How the cards in the store have keys and values stored, by id, where they say so. A card that is rewritten keeps it. */
+/** The `kvType` of cards in the store that set one, by id. A card that is rewritten keeps it. */
 export async function storedKvTypes(directory: string): Promise<ReadonlyMap<string, KvType>> {
   const types = new Map<string, KvType>()
   for (const { file, ids } of await storedCards(directory)) {
@@ -80,7 +80,7 @@ export async function storedKvTypes(directory: string): Promise<ReadonlyMap<stri
   return types
 }
 
-/** The folder that a model's card has, or would get: no other model's. */
+/** The folder that a model's card has or would get, which no other model uses. */
 export async function cardFolder(directory: string, id: string): Promise<string> {
   const cards = await storedCards(directory)
   const own = cards.find(({ ids }) => ids.includes(id))
@@ -94,8 +94,8 @@ type Served = z.infer<typeof servedSchema>
 
 /**
  * Writes a card with what only the download knows; the rest is derived from the files when the card is read. Other fields of
- * an existing card with the same id are kept. Aliases move from the card that had them: of several quantisations, the one that
- * was fetched last has the catalogue's short name.
+ * an existing card with the same id are kept. Aliases move from the card that had them: the quantisation that was
+ * fetched last gets the catalogue's short name.
  * @returns the new card, and the one of the same id that it replaces.
  */
 export async function storeCard(
@@ -106,7 +106,7 @@ export async function storeCard(
   const others = (await storedCards(directory)).filter(({ ids }) => !ids.includes(id))
   const taken = new Set([id, ...others.flatMap(({ ids }) => ids)])
   const aliases = card.aliases.filter((alias) => !taken.has(alias))
-  // No name may be that of two cards, not even for a moment: a server would leave out one of them.
+  // Two cards must not share a name even for a moment: a server would leave out one of them.
   for (const other of others) await dropAliases(other, [id, ...aliases])
   const folder = await cardFolder(directory, id)
   const file = join(folder, CARD)
@@ -124,7 +124,7 @@ export async function storeCard(
   return { card: { file, ids: [id], aliases: names, source, model, projector }, replaced }
 }
 
-/** A model that was wanted without a projector is for text, until it gets one: nothing warns that it does not see. */
+/** A model that is added without a projector on purpose serves only text until it gets one, without a warning. */
 function withModalities(served: Served, { projector, isTextByWish }: NewCard, replaced: StoredCard | null): Served {
   if (isTextByWish) return { ...served, modalities: TEXT }
   const isOutdated = projector !== null && replaced?.projector === null && String(served.modalities) === String(TEXT)
@@ -148,7 +148,7 @@ export async function removeCard({ file }: StoredCard): Promise<void> {
 }
 
 /**
- * Takes the adapter that answers under an id out of its model's card.
+ * Removes the adapter that is served under an id from its model's card.
  * @returns the absolute path of its file; null for an id that is not one of an adapter.
  * @throws HubError when the model that the id begins with has adapters, but not this one.
  */
@@ -176,7 +176,7 @@ export async function removeAdapter(directory: string, id: string): Promise<stri
   return null
 }
 
-/** Gives a card a further name, of its first id. */
+/** Adds an alias to the first id of a card. */
 export async function addAlias({ file }: StoredCard, alias: string): Promise<void> {
   await changeServes(file, (served, index) => (index === 0 ? withAliases(served, [alias]) : served))
 }

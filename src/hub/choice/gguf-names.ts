@@ -5,18 +5,18 @@ import { MAX_PARTS, partNumber } from '../../models/read/weight-files.ts'
 import type { HubFile } from '../download/hub-client.ts'
 import { HubError } from '../hub-error.ts'
 
-/** What stands in names of files that are no language models by themselves. */
+/** Parts of the names of files that are no language models by themselves. */
 const OTHER_FILES = ['mmproj', 'imatrix', 'mtp-', 'eagle3-', 'dflash-', 'dspark-']
 const QUANTISATION =
   /(?:^|[-._])((?:UD-)?(?:I?Q\d(?:_[A-Z0-9]+)*|TQ\d_\d|BF16|FP?16|FP?32|MXFP\d(?:_MOE)?|NVFP\d))(?=[-.]|$)/gi
 
 /**
- * Some makers put encoders, and parts that make speech, into folders of their own, and name the kind in the file's name:
+ * Some makers put encoders and speech generators into folders of their own, and repeat the kind in the file's name:
  * `vision/some-model-vision-F16.gguf`.
  */
 const PART_FOLDER = /(?:^|\/)(?:(vision|audio|tts)\/[^/]*[-_.]\1[-_.]|token2wav(?:-gguf)?\/)[^/]*\.gguf$/i
 
-/** A folder of a file's kind, with the slash; empty for a file that lies in no such folder. */
+/** The folder of a file's kind, with the slash; empty for a file outside such a folder. */
 function partFolder(path: string): string {
   return PART_FOLDER.test(path) ? `${basename(dirname(path))}/` : ''
 }
@@ -30,13 +30,13 @@ export function isLanguageModel(path: string): boolean {
   return name.endsWith('.gguf') && partFolder(path) === '' && !OTHER_FILES.some((part) => name.includes(part))
 }
 
-/** The folder that a file belongs to, with a slash at its end: that around a folder of its kind. Empty for the top. */
+/** The folder that a file belongs to, with a slash at its end, without a folder of its kind. Empty for the top. */
 export function folderOf(path: string): string {
   const at = path.lastIndexOf('/', path.length - basename(path).length - partFolder(path).length - 1)
   return path.slice(0, at + 1)
 }
 
-/** The quantisation that a file's name tells, as it is written there: `Q4_K_M`, `UD-IQ2_XXS`, `F16`. */
+/** The quantisation in a file's name, as written there: `Q4_K_M`, `UD-IQ2_XXS`, `F16`. */
 export function quantisationOf(path: string): string | null {
   return [...stemOf(path).matchAll(QUANTISATION)].at(-1)?.[1] ?? null
 }
@@ -47,7 +47,7 @@ export function stemOf(path: string): string {
   return (partNumber(name)?.stem ?? name).replace(/\.gguf$/i, '')
 }
 
-/** @throws HubError for the name of a file in more parts than any model has. */
+/** @throws HubError for a file name with more parts than any model has. */
 export function checkParts(path: string): void {
   const count = partNumber(path)?.count ?? 1
   if (count > MAX_PARTS) throw new HubError(`${path} is in ${count} parts; at most ${MAX_PARTS} are supported`)
@@ -55,15 +55,15 @@ export function checkParts(path: string): void {
 
 /** A language model of a repository. */
 export interface Candidate {
-  /** What the user calls it: its quantisation, or the name of its file where that does not tell it apart. */
+  /** Its name for the user: the quantisation, or the name of its file if the quantisation is not unique. */
   readonly label: string
   readonly quantisation: string | null
-  /** In their order; a model that is not split has one. */
+  /** In order; a model that is not split has one. */
   readonly files: readonly HubFile[]
   readonly bytes: number
 }
 
-/** The language models among the files whose parts are all there, the smallest first. */
+/** The complete language models among the files, the smallest first. */
 export function candidatesOf(files: readonly HubFile[]): Candidate[] {
   const parted = new Map<string, HubFile[]>()
   for (const file of files) {
@@ -77,7 +77,7 @@ export function candidatesOf(files: readonly HubFile[]): Candidate[] {
   const whole: Omit<Candidate, 'label'>[] = []
   for (const parts of parted.values()) {
     const [first] = parts
-    // A part that is missing leaves a hole.
+    // A missing part leaves a hole.
     if (first === undefined || parts.filter(Boolean).length !== (partNumber(first.path)?.count ?? 1)) continue
     whole.push({ quantisation: quantisationOf(first.path), files: parts, bytes: sumOf(parts, ({ size }) => size) })
   }
@@ -90,8 +90,8 @@ export function candidatesOf(files: readonly HubFile[]): Candidate[] {
 }
 
 /**
- * The candidates that the user's words fit best: a label, a quantisation, the path of a file, or, as in llama.cpp, the
- * words somewhere in a path with a dot or a dash behind them.
+ * The candidates that match the user's text best: by label, by quantisation, by the path of a file, or, as in
+ * llama.cpp, by the text somewhere in a path, followed by a dot or a dash.
  */
 export function askedFor(candidates: readonly Candidate[], wanted: string): Candidate[] {
   const text = wanted.toLowerCase()

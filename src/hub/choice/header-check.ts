@@ -8,7 +8,7 @@ import type { Metadata } from './memory-estimate.ts'
 
 /**
  * Reads the header of a GGUF file, here or on a server, and checks that the file can hold the tensors that it lists.
- * @param shown the file, for errors.
+ * @param shown name of the file for errors.
  * @throws HubError for a file that is broken or something else.
  */
 export async function readMetadata(from: string | ByteSource, size: number, shown: string): Promise<Metadata> {
@@ -23,7 +23,7 @@ export async function readMetadata(from: string | ByteSource, size: number, show
   }
 }
 
-/** @throws HubError for what is no language model. */
+/** @throws HubError if the file is no language model. */
 export function checkLanguage(language: Metadata, shown: string): void {
   const architecture = language.get('general.architecture')
   if (architecture === 'clip') {
@@ -43,7 +43,7 @@ export function checkLanguage(language: Metadata, shown: string): void {
   }
 }
 
-/** @throws HubError for what is no encoder. */
+/** @throws HubError if the file is no encoder. */
 export function checkEncoder(encoder: Metadata, shown: string): void {
   if (encoder.get('general.architecture') === 'clip') return
   throw new HubError(`${shown} is not an image or audio encoder (mmproj): name another file with --mmproj`)

@@ -4,13 +4,13 @@ import { GgufArray, type GgufValue } from '../../models/read/gguf-value.ts'
 
 export type Metadata = ReadonlyMap<string, GgufValue>
 
-/** What memory is estimated from: sizes of files, and their headers. */
+/** What the memory estimate is based on: sizes of files, and their headers. */
 export interface ModelParts {
   /** Size of all files together, in bytes. */
   readonly bytes: number
   readonly language: Metadata
   readonly encoder: Metadata | null
-  /** How the model's card has keys and values stored; `f16` unless it says so. */
+  /** The `kvType` of the model's card; `f16` by default. */
   readonly kvType?: KvType | undefined
 }
 
@@ -33,7 +33,7 @@ export function estimateMemory({ bytes, language, encoder, kvType }: ModelParts)
   )
 }
 
-/** Tokens of context that the estimate is for. */
+/** Tokens of context in the estimate. */
 export function contextOf(language: Metadata): number {
   return Math.min(ownNumber(language, 'context_length') ?? ESTIMATED_CONTEXT, ESTIMATED_CONTEXT)
 }
@@ -44,7 +44,7 @@ function computeBytes(language: Metadata): number {
   return BATCH_ROWS * (vocabulary + 4 * (ownNumber(language, 'embedding_length') ?? 0)) * F32_BYTES
 }
 
-/** Activations of the largest image: some rows of the embedding's and of the feed-forward layer's width for each patch. */
+/** Activations of the largest image: for each patch, some rows as wide as the embedding and the feed-forward layer. */
 function encoderBytes(encoder: Metadata): number {
   const number = (key: string): number | null => {
     const value = encoder.get(`clip.vision.${key}`)

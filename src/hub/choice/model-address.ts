@@ -3,7 +3,7 @@ import type { CatalogueEntry } from '../../catalogue/catalogue-schema.ts'
 import { ConfigError } from '../../config/config.ts'
 import { isPlainSubpath, isRepositoryId } from '../cache/safe-names.ts'
 
-/** What the user asked for. */
+/** The model that the user asked for. */
 export type ModelAddress =
   | {
       readonly kind: 'repository'
@@ -12,7 +12,7 @@ export type ModelAddress =
       readonly wanted: string | null
       /** A branch, a tag, `refs/pr/1` or a commit. */
       readonly revision: string
-      /** The catalogue's entry whose files these are. */
+      /** The catalogue's entry for these files. */
       readonly entry: CatalogueEntry | null
       /** Whether the user gave the entry's short name, and so leaves more to the catalogue. */
       readonly isShort: boolean
@@ -76,7 +76,7 @@ function readUrl(text: string, endpoint: URL): PlainAddress {
   return { kind: 'file', url }
 }
 
-/** For messages: without the password and the signature that an address may have, also where it is none. */
+/** An address for messages, without its password and signature, even if it is invalid. */
 export function shownAddress(text: string): string {
   const begin = text.indexOf('://') + 3
   if (begin < 3) return text
@@ -85,7 +85,7 @@ export function shownAddress(text: string): string {
   return shown.replace(/\?.*/s, '')
 }
 
-/** As it is written where that is no percent-encoding. */
+/** The path unchanged if its percent-encoding is invalid. */
 export function decodedPath(path: string): string {
   try {
     return decodeURIComponent(path)

@@ -5,8 +5,8 @@ import { folderOf, isProjector, quantisationOf } from './gguf-names.ts'
 const PREFERENCE = ['F16', 'BF16', 'Q8_0', 'F32']
 
 /**
- * The image encoders that may belong to a model, the best first: in the model's folder or one around it, the nearest
- * first, and among these by their precision.
+ * The image encoders that may belong to a model, the best first: those in the model's folder or a parent, the nearest
+ * first, and then by precision.
  */
 export function projectorsFor(model: string, files: readonly HubFile[]): HubFile[] {
   const folder = folderOf(model)
@@ -18,7 +18,7 @@ export function projectorsFor(model: string, files: readonly HubFile[]): HubFile
     )
 }
 
-/** Why it was chosen among others. */
+/** Why this encoder was chosen. */
 export function projectorReason(chosen: HubFile, others: readonly HubFile[], model: string): string {
   const rivals = others.filter(({ path }) => path !== chosen.path)
   if (rivals.length === 0) return 'the only one'

@@ -9,18 +9,18 @@ import { askedFor, type Candidate, candidatesOf, isProjector } from './gguf-name
 import { checkEncoder, checkLanguage } from './header-check.ts'
 import { estimateMemory, type Metadata } from './memory-estimate.ts'
 
-/** A repository of more different models than this is no list of quantisations. */
+/** A repository with more different models than this is not a list of quantisations. */
 const MAX_HEADERS = 4
 /** Models and encoders of one repository; known ones have some ten. */
 const MAX_MODELS = 500
 const MAX_PROJECTORS = 100
-/** Names in an error. */
+/** The most names in an error. */
 const MAX_LABELS = 50
 
 /** The image encoder that a model would get. */
 export type ProjectorOf = (candidate: Candidate) => HubFile | undefined
 
-/** How keys and values are stored, where the card that a model has says so. */
+/** The `kvType` of a model's card, if it sets one. */
 export type KvTypeOf = (candidate: Candidate) => KvType | undefined
 
 export interface EstimatedCandidate {
@@ -28,7 +28,7 @@ export interface EstimatedCandidate {
   readonly memory: number
 }
 
-/** @throws HubError when the repository has no model, or not what was asked for. */
+/** @throws HubError when the repository has no model, or not the one that was asked for. */
 export function findCandidates(
   repository: Repository,
   wanted: string | null,
@@ -84,7 +84,7 @@ export async function readEncoder(repository: Repository, projector: HubFile): P
   return encoder
 }
 
-/** The candidate for a machine whose user named none: the largest that leaves room, but none that is too coarse. */
+/** The candidate for a user who named none: the largest that leaves room in memory, but none that is too coarse. */
 export function chooseByMemory(estimated: readonly EstimatedCandidate[], available: number): EstimatedCandidate {
   const sized = estimated.map((one) => ({ ...one.candidate, memory: one.memory, one }))
   return chooseQuantisation(sized, available).one
@@ -143,7 +143,7 @@ function labelsOf(candidates: readonly Candidate[]): string {
   return `${labels.join(', ')}${more > 0 ? ` and ${more} more` : ''}`
 }
 
-/** What is left of a file's name without its quantisation. */
+/** A file's name without its quantisation. */
 function modelKey({ files: [first], quantisation }: Candidate): string {
   const name = first!.path.slice(first!.path.lastIndexOf('/') + 1).replace(/-00001-of-\d{5}\.gguf$/i, '.gguf')
   return quantisation === null ? name : name.replaceAll(quantisation, '')
@@ -154,7 +154,7 @@ async function inCacheFirst(repository: Repository, candidates: readonly Candida
   return [...candidates.filter((_, index) => here[index]), ...candidates.filter((_, index) => !here[index])]
 }
 
-/** Reads what has a key once, for the first few keys. That a file is broken matters only when it is the one to be used. */
+/** Reads one header per key, for the first few keys. A broken file matters only if it is the one to be used. */
 function fewHeaders() {
   const known = new Map<string, Metadata | null>()
   return async (key: string, read: () => Promise<Metadata>): Promise<Metadata | null> => {

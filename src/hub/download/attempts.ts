@@ -9,10 +9,10 @@ import { ConnectionError, type HttpAnswer, type HttpClient } from './http-client
 export class BusyError extends ConnectionError {
   /** Seconds that the server asks to wait; null when it does not say. */
   readonly seconds: number | null
-  /** What to do where it has been asked too often; null where that is not the reason. */
+  /** What to do about a rate limit; null if that is not the reason. */
   readonly limitAdvice: string | null
 
-  /** @param asked the address; redirects may have led elsewhere. */
+  /** @param asked the requested address, before redirects. */
   constructor(answer: HttpAnswer, asked: URL, { endpoint, hasToken }: Pick<HttpClient, 'endpoint' | 'hasToken'>) {
     super(`${answer.url.host} answered ${answer.status}`)
     const token =
@@ -29,28 +29,28 @@ export function adviceOf(error: ConnectionError): string {
   return limit ?? 'check the network, HTTPS_PROXY and HF_ENDPOINT'
 }
 
-/** A longer wait is an error. */
+/** The longest time to wait for a server that asks for it; a longer one is an error. */
 const LONGEST_WAIT_S = 600
 
 export interface Attempts {
   readonly tuning: Tuning
   readonly signal: AbortSignal
-  /** Told, in one line, of each failure that another attempt follows. */
+  /** Gets one line about each failure that is followed by another attempt. */
   readonly note: (message: string) => void
 }
 
 /**
  * Counts failed attempts, and waits between them.
- * @param limit attempts that may fail one after the other.
+ * @param limit attempts that may fail in a row.
  */
 export function newPatience(limit: number, { signal, tuning, note }: Attempts) {
   let failures = 0
   return {
-    /** Something was reached: counting starts again. */
+    /** Call it after progress: counting starts again. */
     reset(): void {
       failures = 0
     },
-    /** Waits before the next attempt. @throws the error itself when no further attempt is worth it. */
+    /** Waits before the next attempt. @throws the error itself when no further attempt is made. */
     async wait(error: unknown): Promise<void> {
       signal.throwIfAborted()
       if (!(error instanceof ConnectionError) || ++failures >= limit) throw error

@@ -1,7 +1,7 @@
-/** From the first byte up to, and without, the second. */
+/** From the first byte up to the second one, exclusive. */
 export type ByteRange = readonly [from: number, to: number]
 
-/** The ranges that there are, sorted and joined where they touch. */
+/** The ranges, sorted and merged where they touch. */
 export function joined(ranges: readonly ByteRange[]): ByteRange[] {
   const result: [number, number][] = []
   for (const [from, to] of [...ranges].sort((a, b) => a[0] - b[0])) {
@@ -17,7 +17,7 @@ export function totalOf(ranges: readonly ByteRange[]): number {
   return joined(ranges).reduce((sum, [from, to]) => sum + to - from, 0)
 }
 
-/** What is missing of `size` bytes, in pieces of at most `most`. */
+/** The missing ranges of `size` bytes, in pieces of at most `most`. */
 export function missingOf(ranges: readonly ByteRange[], size: number, most: number): ByteRange[] {
   const missing: ByteRange[] = []
   let at = 0

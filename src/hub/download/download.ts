@@ -10,15 +10,15 @@ export interface DownloadOptions extends Attempts {
   readonly onProgress: (done: number) => void
 }
 
-/** A file that changes more often than this while it is fetched is not worth another attempt. */
+/** A file that changes more often than this during the download is given up. */
 const MAX_CHANGES = 3
 
 /**
- * Fetches a file in parts over several connections, and goes on where an earlier attempt stopped. Afterwards the file is
- * complete on the disk, but not checked, and its journal is still beside it.
+ * Fetches a file in parts over several connections, and resumes an earlier attempt. Afterwards the file is complete on
+ * the disk, but not checked, and its journal is still beside it.
  * @param path of the incomplete file.
- * @param key what is fetched: an earlier attempt counts only if it was at the same.
- * @throws HubError; ConnectionError when the server stays away; the signal's reason.
+ * @param key identifies the content: an earlier attempt is resumed only if it had the same key.
+ * @throws HubError; ConnectionError when the server stays unavailable; the signal's reason.
  */
 export async function download(remote: RemoteFile, path: string, key: string, given: DownloadOptions): Promise<void> {
   const options = { ...given, note: withoutRepeats(given.note) }
@@ -44,7 +44,7 @@ function withoutRepeats(note: (message: string) => void): (message: string) => v
   }
 }
 
-/** Deletes what there is of a file. */
+/** Deletes an incomplete file and its journal. */
 export async function discardDownload(path: string): Promise<void> {
   await rm(journalPath(path), { force: true })
   await rm(path, { force: true })
@@ -57,7 +57,7 @@ async function fetchParts(remote: RemoteFile, path: string, key: string, options
   await using file = await open(path, constants.O_RDWR | constants.O_CREAT).catch((error: unknown) => {
     throw diskError(error, path)
   })
-  // The file may be gone, or cut, while its journal is there: then the journal is wrong.
+  // The file may be gone or truncated although its journal is there: then the journal is wrong.
   const { size: there } = await file.stat()
   if (journal.done.some(([, to]) => to > there)) {
     await journal.remove()
@@ -119,7 +119,7 @@ async function writeAll(file: FileHandle, piece: Buffer, position: number): Prom
   }
 }
 
-/** What the disk's refusal means to the user. */
+/** Turns a disk's error into one for the user. */
 export function diskError(error: unknown, path: string): unknown {
   const { code } = error as NodeJS.ErrnoException
   if (code === 'ENOSPC' || code === 'EDQUOT') {

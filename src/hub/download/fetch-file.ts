@@ -12,18 +12,18 @@ import { journalPath, openJournal } from './journal.ts'
 import type { RemoteFile } from './remote-file.ts'
 
 export interface FileTarget {
-  /** Where the complete file is to be. */
+  /** Where to put the complete file. */
   readonly path: string
   readonly size: number
   /** Its hash on the hub; null when the hub gave none. */
   readonly blob: string | null
-  /** What an earlier attempt must have been at, to count. */
+  /** Identifies the content: an earlier attempt is resumed only if it had the same key. */
   readonly key: string
 }
 
 /**
- * Whether the whole file is here. Without a hash, the journal that stays beside it must name the same address, and the state
- * that the server names now.
+ * Whether the whole file is here. Without a hash, the journal beside it must have the same address, and the validator
+ * that the server sends now.
  */
 export async function isFetched(target: FileTarget, validator: string | null): Promise<boolean> {
   const { path, size, blob, key } = target
@@ -39,16 +39,16 @@ export interface FetchOptions extends DownloadOptions {
 }
 
 /**
- * Not huggingface_hub's own `.incomplete`: it would take the length of a file with holes for what there is of it.
+ * Not huggingface_hub's own `.incomplete`: it would assume that a file with holes is complete up to its length.
  */
 export function incompletePath(path: string): string {
   return `${path}.lookout.incomplete`
 }
 
 /**
- * Fetches a file to its place, where it appears complete and checked or not at all. When another process is fetching it,
+ * Fetches a file to its path, where it appears complete and checked, or not at all. If another process is fetching it,
  * waits for that.
- * @returns false when it was there already.
+ * @returns false if it was there already.
  */
 export async function fetchFile(remote: RemoteFile, target: FileTarget, options: FetchOptions): Promise<boolean> {
   const { path, size, blob, key } = target
@@ -81,7 +81,7 @@ export async function fetchFile(remote: RemoteFile, target: FileTarget, options:
   return true
 }
 
-/** @throws HubError when the disk has no room for what is missing of the files. */
+/** @throws HubError when the disk has no room for the missing parts of the files. */
 export async function checkSpace(targets: readonly FileTarget[], tuning: Pick<Tuning, 'spareBytes'>): Promise<void> {
   let missing = 0
   for (const { path, size, key } of targets) {

@@ -19,14 +19,14 @@ export interface HttpAnswer {
 
 export interface HttpRequest {
   readonly headers?: Readonly<Record<string, string>>
-  /** The address that was asked first, where the one that is asked now came from a redirect; by default none. */
+  /** The address of the original request, if `url` came from a redirect; by default `url` itself. */
   readonly origin?: URL
   readonly signal: AbortSignal
 }
 
 interface Agents {
   readonly known: EnvHttpProxyAgent
-  /** For hosts that a redirect names. */
+  /** For hosts from a redirect. */
   readonly guarded: EnvHttpProxyAgent
 }
 
@@ -39,13 +39,13 @@ const MAX_REDIRECTS = 5
 const REDIRECTS = new Set([301, 302, 303, 307, 308])
 
 /**
- * Sends requests to the hub and to where it redirects. The token goes only to the hub itself, and credentials in an address
- * only to its host. Everything is https, unless
- * the hub's own address is not. Proxies are those of the environment: HTTPS_PROXY, NO_PROXY.
+ * Sends requests to the hub and follows its redirects. The token goes only to the hub itself, and credentials in an
+ * address only to its host. Everything is https, unless the hub's own address is not. Proxies are those of the
+ * environment: HTTPS_PROXY, NO_PROXY.
  *
- * A redirect to another host must lead to a public address: a hub must not have the server ask hosts that only the server
- * can reach. One that is in a private network itself may lead to others there. The connection is made to the address that
- * was checked. A proxy resolves names by itself.
+ * A redirect to another host must lead to a public address: a hub must not make the server send requests to hosts that
+ * only the server can reach. A hub in a private network may redirect to other hosts there. The connection is made to
+ * the address that was checked. A proxy resolves names by itself.
  */
 export class HttpClient {
   readonly endpoint: URL
@@ -74,7 +74,7 @@ export class HttpClient {
 
   /**
    * Follows redirects. The caller reads or destroys the body of the answer.
-   * @throws ConnectionError; HubError for an address that must not be asked.
+   * @throws ConnectionError; HubError for an address that is not allowed.
    */
   async get(url: URL, { headers = {}, origin = url, signal }: HttpRequest): Promise<HttpAnswer> {
     const known = new Set([origin.hostname, this.endpoint.hostname])
@@ -137,7 +137,7 @@ export class HttpClient {
   }
 }
 
-/** The credentials in an address, which go to its origin alone. */
+/** The credentials in an address, which are sent only to its origin. */
 function basicOf({ username, password }: URL): string | null {
   if (username === '' && password === '') return null
   const text = [username, password].map(decodedPath).join(':')

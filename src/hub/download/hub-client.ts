@@ -11,7 +11,9 @@ export interface HubFile {
   /** A plain subpath. */
   readonly path: string
   readonly size: number
-  /** Its name in the cache: SHA-256 of its bytes in hex, or git's SHA-1 of a small file. Null when the hub was not asked. */
+  /**
+   * Its name in the cache: SHA-256 of its bytes in hex, or git's SHA-1 for a small file. Null if the hub was not asked.
+   */
   readonly blob: string | null
 }
 
@@ -21,7 +23,7 @@ const MAX_PAGES = 1000
 /** The largest repositories of GGUF models have some thousand. */
 const MAX_FILES = 20_000
 
-/** The API of Hugging Face, which mirrors have as well. */
+/** The API of Hugging Face, which mirrors implement as well. */
 export interface Hub extends Attempts {
   readonly http: HttpClient
 }
@@ -52,7 +54,7 @@ export async function listFiles(hub: Hub, id: string, commit: string): Promise<H
     if (files.length > MAX_FILES) throw new HubError(`${id} has more than ${MAX_FILES} files, which no model has`)
     const link = nextPage(answer.header('link'))
     if (link === null) return files
-    // A mirror may name the hub that it copies: only the position in the list is taken from it.
+    // A mirror may link to the hub that it copies: only the position in the list is used.
     next = new URL(first)
     next.search = URL.canParse(link, first.href) ? new URL(link, first).search : ''
     if (next.search === '') return files
@@ -70,7 +72,7 @@ function addressAt({ http }: Hub, path: string): URL {
 }
 
 function ask({ http, signal, note, tuning }: Hub, url: URL, id: string) {
-  // Somebody waits for the list, and there may be a cache to go on with.
+  // The user waits for the list, and the cache may do instead.
   const attempts = { signal, note, tuning: { ...tuning, retryMs: tuning.retryMs / 4 } }
   return retried(tuning.askAttempts, attempts, async () => {
     const answer = await http.get(url, { signal, headers: { accept: 'application/json' } })

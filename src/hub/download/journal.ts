@@ -4,26 +4,26 @@ import { parseJsonOr } from '../../lib/json/parse-json.ts'
 import { type ByteRange, joined, totalOf } from './byte-ranges.ts'
 
 const schema = z.object({
-  /** What is fetched: the hash of a file, or an address. */
+  /** Identifies the content: the hash of a file, or an address. */
   key: z.string(),
   size: z.int().nonnegative(),
-  /** What `If-Range` takes. */
+  /** Value for `If-Range`. */
   etag: z.string().nullable(),
-  /** What is safely in the file. */
+  /** Ranges that are safely on the disk. */
   done: z.array(z.tuple([z.int().nonnegative(), z.int().nonnegative()])),
 })
 
-/** In a file beside one that is not complete yet, and beside a complete one that has no hash. */
+/** The journal is beside an incomplete file, and beside a complete one that has no hash. */
 export function journalPath(incomplete: string): string {
   return `${incomplete}.json`
 }
 
-/** Null where a file has no journal that can be read. */
+/** Null if a file has no readable journal. */
 export async function readJournal(file: string): Promise<z.infer<typeof schema> | null> {
   return schema.safeParse(parseJsonOr(await readFile(journalPath(file), 'utf8').catch(() => ''), null)).data ?? null
 }
 
-/** What there is of a file that is not complete yet: what an earlier attempt at the same file has noted, or nothing. */
+/** Opens the journal of an incomplete file: that of an earlier attempt with the same key, or an empty one. */
 export async function openJournal(incomplete: string, key: string, size: number) {
   const path = journalPath(incomplete)
   const read = await readJournal(incomplete)

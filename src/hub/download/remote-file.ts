@@ -4,10 +4,10 @@ import { type Attempts, BusyError, retried } from './attempts.ts'
 import { ConnectionError, connectionError, type HttpAnswer, type HttpClient } from './http-client.ts'
 import { statusError } from './status-error.ts'
 
-/** The file on the server is another one than before: what was fetched of it is worth nothing. */
+/** The file on the server has changed: the parts that were fetched are useless. */
 export class ChangedError extends Error {}
 
-/** Signed addresses that a server may refuse in a row. */
+/** The most signed addresses that a server may refuse in a row. */
 const MAX_EXPIRIES = 3
 const MAX_RENAMINGS = 3
 
@@ -20,8 +20,8 @@ export interface RemoteFileOptions {
   /** Null when only the server knows. */
   readonly size: number | null
   /**
-   * Whether a hash tells in the end if the bytes are the right ones. A server behind the hub may then call the same file
-   * by another ETag.
+   * Whether the bytes are checked by a hash in the end. Then a server behind the hub may send another ETag for the same
+   * file.
    */
   readonly isHashed: boolean
 }
@@ -33,14 +33,14 @@ export class RemoteFile {
   readonly #options: RemoteFileOptions
   readonly #http: HttpClient
   #size: number | null
-  /** Where the redirects ended, while its signature is taken. */
+  /** Where the redirects ended, while its signature is accepted. */
   #location: URL | null = null
   /**
-   * What names this state of the file, a strong ETag or a date, as `If-Range` takes it; null when the server has no name for
-   * it, or was not asked yet. It is set to go on where an earlier process was.
+   * Identifies this version of the file, for `If-Range`: a strong ETag or a date; null if the server sends neither, or
+   * was not asked yet. It is set to resume the download of an earlier process.
    */
   validator: string | null = null
-  /** False when the server has been seen to ignore ranges: a second connection would fetch everything again. */
+  /** False once the server has ignored a range: a second connection would fetch everything again. */
   takesRanges = true
 
   constructor(http: HttpClient, options: RemoteFileOptions) {
@@ -51,7 +51,7 @@ export class RemoteFile {
     this.origin = options.origin
   }
 
-  /** Gives the signed address up: the next request asks for a new one. */
+  /** Drops the signed address: the next request asks for a new one. */
   forget(): void {
     this.#location = null
   }
@@ -90,8 +90,8 @@ export class RemoteFile {
   }
 
   /**
-   * Yields the bytes from one position up to another one, and not one more.
-   * @throws ConnectionError when they end early or stall; ChangedError; HubError when the file may not be had.
+   * Yields exactly the bytes from one position up to another one.
+   * @throws ConnectionError when they end early or stall; ChangedError; HubError when access is denied.
    */
   async *stream(from: number, to: number, signal: AbortSignal): AsyncGenerator<Buffer, void, void> {
     const answer = await this.#request(from, to, signal)
@@ -105,7 +105,7 @@ export class RemoteFile {
         if (piece.length === 0) continue
         missing -= piece.length
         yield missing < 0 ? piece.subarray(0, missing) : piece
-        // An answer that was read to its end leaves its connection for the next part.
+        // Reading an answer to its end frees its connection for the next part.
         if (missing < 0 || (missing === 0 && answer.status === 200)) return
       }
     } catch (error) {
@@ -117,7 +117,7 @@ export class RemoteFile {
     if (missing > 0) throw new ConnectionError(`${answer.url.host}: the connection ended early`)
   }
 
-  /** @returns an answer with status 206 that has what was asked for, or one with 200 that has the whole file. */
+  /** @returns an answer with status 206 and the requested range, or one with 200 and the whole file. */
   async #request(from: number, to: number, signal: AbortSignal): Promise<HttpAnswer> {
     for (let expired = 0, renamed = 0; ; ) {
       const known = this.#location
@@ -149,7 +149,7 @@ export class RemoteFile {
     }
   }
 
-  /** Remembers what an answer says about the file. @returns false when it must be asked for again. */
+  /** Stores what an answer says about the file. @returns false when the request must be repeated. */
   #take(answer: HttpAnswer, from: number, to: number): boolean {
     const etag = answer.header('etag')
     const validator = etag !== null && !etag.startsWith('W/') ? etag : answer.header('last-modified')

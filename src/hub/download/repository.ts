@@ -9,7 +9,7 @@ import { ConnectionError } from './http-client.ts'
 import { findCommit, type Hub, type HubFile, listFiles, remoteFile } from './hub-client.ts'
 import type { RemoteFile } from './remote-file.ts'
 
-/** One commit of a repository: on the hub, and what the cache has of it. */
+/** One commit of a repository, on the hub and in the cache. */
 export type Repository = Awaited<ReturnType<typeof openRepository>>
 
 /**
@@ -47,7 +47,7 @@ export async function openRepository(
     remote,
     /** A file's metadata, from the cache or from the hub. @throws HubError for a file that is broken. */
     metadata: (file: HubFile) => getOrMake(headers, file, () => readHeader(file)),
-    /** Notes that the revision is this commit, so that it is found offline. */
+    /** Records the commit of the revision, so that it is found offline. */
     async noteCommit(): Promise<void> {
       if (isReached) await cache.noteCommit(revision, commit)
     },
@@ -69,7 +69,7 @@ async function askHub(hub: Hub, id: string, revision: string): Promise<Commit | 
   }
 }
 
-/** @param cause why the hub cannot be asked; null where the user does not want it. */
+/** @param cause why the hub cannot be asked; null if the user is offline on purpose. */
 async function askCache(
   cache: CachedRepository,
   revision: string,

@@ -6,12 +6,12 @@ interface Asked {
   readonly what: string | null
   /** `user/repo`, or an address. */
   readonly origin: string
-  /** What was asked: redirects lose its credentials. */
+  /** The requested address: redirects lose its credentials. */
   readonly asked: URL
   readonly http: Pick<HttpClient, 'endpoint' | 'hasToken'>
 }
 
-/** What an answer that is no success means to the user. */
+/** Turns an unsuccessful answer into an error for the user. */
 export function statusError(answer: HttpAnswer, { what, origin, asked, http }: Asked): HubError {
   const { status, url } = answer
   const code = answer.header('x-error-code')

@@ -38,13 +38,13 @@ export const UNDECODABLE = 'The audio cannot be decoded'
 const INCOMPLETE = 'The audio is damaged or truncated; a part of it is analysed'
 /** Encoders count up to a frame too much. */
 const ROUNDING_SECONDS = 0.1
-/** Programs that write to a pipe put about 2 or 4 GiB where the length belongs, or 0. Recordings that are taken are shorter. */
+/** Programs that write to a pipe set the length to about 2 or 4 GiB, or 0. Recordings that are accepted are shorter. */
 const OPEN_ENDED = 0x7fff_0000
 
 const TAG_HEAD = 10
 const TAG_HAS_FOOT = 0x10
 
-/** FLAC and AAC may stand behind a tag that MP3s begin with, whose pictures make it longer than what tells the type. */
+/** FLAC and AAC may follow an ID3 tag, whose pictures make it longer than the head that the type is detected from. */
 function behindTag(data: ByteSource, format: AudioType): AudioType {
   const head = Buffer.from(data.read(0, TAG_HEAD))
   if (head.length < TAG_HEAD || head.toString('latin1', 0, 3) !== 'ID3') return format
@@ -59,7 +59,7 @@ function isWave(format: AudioType): boolean {
   return format === 'audio/wav' || format === 'audio/x-w64'
 }
 
-/** Length of a WAVE file by its header; 0 where that leaves it open. FFmpeg ends the stream where the file ends. */
+/** Length of a WAVE file by its header; 0 if that leaves it open. FFmpeg ends the stream where the file ends. */
 function declaredBytes(data: ByteSource, format: AudioType): number {
   const head = Buffer.from(data.read(0, 32))
   const isLarge = head.toString('latin1', 0, 4) !== 'RIFF'
@@ -76,8 +76,8 @@ const MOST_STREAMS = 64
 const PAGE_IS_LAST = 4
 
 /**
- * Whether the pages of an Ogg file (RFC 3533) do not adjoin each other up to its end, or one is missing: FFmpeg goes on with the
- * next page that it finds. What follows the last page of a stream is a tag, or nothing.
+ * Whether an Ogg file (RFC 3533) misses a page, or has a gap between two: FFmpeg goes on with the next page that it
+ * finds. After the last page of a stream, there is only a tag, or nothing.
  */
 function missesPages(data: ByteSource): boolean {
   const next = new Map<number, number>()
@@ -107,11 +107,11 @@ export interface StreamDecoding {
 export interface DecodedStream {
   /** Null when the stream is empty. */
   readonly audio: DecodedAudio | null
-  /** Why what follows cannot be decoded. */
+  /** Why the rest cannot be decoded. */
   readonly problem: InvalidMedia | null
-  /** Packets that are cut, or cannot be decoded and are skipped, as players do. */
+  /** Number of packets that are cut off, or cannot be decoded and are skipped, as by players. */
   readonly damaged: number
-  /** Those of them that are not cut and that no audio follows: in an MP3, tags and zero bytes at its end. */
+  /** How many of them come after all audio and are not cut off: in an MP3, tags and zero bytes at its end. */
   readonly trailing: number
 }
 

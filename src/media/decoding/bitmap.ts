@@ -10,14 +10,14 @@ const RLE4 = 2
 const BITFIELDS = 3
 const ALPHA_BITFIELDS = 6
 const INDEXED = [1, 2, 4, 8]
-/** Red, green, blue and alpha, of files that name none. */
+/** Masks for red, green, blue and alpha in files that give none. */
 const USUAL_MASKS: Readonly<Record<number, readonly number[]>> = {
   16: [0x7c00, 0x3e0, 0x1f, 0],
   24: [0xff0000, 0xff00, 0xff, 0],
   32: [0xff0000, 0xff00, 0xff, 0],
 }
 
-/** What a BMP file says of itself. */
+/** The header of a BMP file, parsed. */
 export interface BitmapHeader {
   readonly width: number
   readonly height: number
@@ -36,7 +36,7 @@ export function isBitmap(bytes: Uint8Array): boolean {
   return bytes[0] === 0x42 && bytes[1] === 0x4d
 }
 
-/** @throws InvalidMedia when the bytes are no BMP file, or one of a form that is not decoded. */
+/** @throws InvalidMedia when the bytes are no BMP file, or use a variant that is not supported. */
 export function readBitmapHeader(bytes: Uint8Array): BitmapHeader {
   const view = viewOf(bytes)
   if (bytes.length < FILE_HEADER + CORE_HEADER) throw damaged()
@@ -69,7 +69,7 @@ export function readBitmapHeader(bytes: Uint8Array): BitmapHeader {
   return { width, height: Math.abs(tall), topDown: tall < 0, bits, compression, masks, palette, start }
 }
 
-/** The pixels, upright. Where the file has transparency, they stand on white. @throws InvalidMedia when bytes are missing. */
+/** The pixels, upright. Transparency becomes white. @throws InvalidMedia when bytes are missing. */
 export function decodeBitmap(bytes: Uint8Array, header: BitmapHeader): RgbImage {
   const { width, height, bits, compression } = header
   if (compression === RLE8 || compression === RLE4) return fromIndices(runs(bytes, header), width, header)
@@ -103,7 +103,7 @@ interface PalettePlace {
   /** Bytes of a colour. */
   readonly entry: number
   readonly bits: number
-  /** How many colours the file says that it uses; 0 for all. */
+  /** Number of colours that the file uses, by its header; 0 for all. */
   readonly used: number
 }
 

@@ -77,7 +77,7 @@ export class Container implements AsyncDisposable {
   }
 
   /**
-   * @param isProbed whether frames are decoded to learn what the container does not say of them.
+   * @param isProbed whether frames are decoded to learn what the container does not say.
    * @throws InvalidMedia when the bytes are not a valid file of this type.
    */
   static async open(ffmpeg: FFmpeg, source: ByteSource, type: ContainerType, isProbed = true): Promise<Container> {
@@ -125,12 +125,14 @@ export class Container implements AsyncDisposable {
     return [chosen, ...streams.filter((stream) => stream !== chosen && stream.codecpar.codecType === kind)]
   }
 
-  /** Whether FFmpeg has looked for packets behind the last byte, as it does in an MP4 only if that is truncated. */
+  /**
+   * Whether FFmpeg has looked for packets beyond the last byte, which it does in an MP4 only if the file is truncated.
+   */
   get missesBytes(): boolean {
     return this.#missesBytes
   }
 
-  /** How long a stream is by its header, in seconds; null where that does not say it. FFmpeg guesses a length later. */
+  /** Length of a stream by its header, in seconds; null if the header gives none. FFmpeg guesses a length later. */
   declaredSeconds({ index }: Stream): number | null {
     return this.#declared[index] ?? null
   }
@@ -157,7 +159,7 @@ export class Container implements AsyncDisposable {
     }
   }
 
-  /** Whether a codec that is available decodes the stream. */
+  /** Whether an available codec decodes the stream. */
   decodes(stream: Stream): boolean {
     try {
       this.decoder(stream, 1).freeContext()
@@ -182,7 +184,7 @@ export class Container implements AsyncDisposable {
     context.pktTimebase = stream.timeBase
     context.threadCount = threads
     setOptions(this.#ffmpeg, context, { codec_whitelist: CODECS, max_pixels: String(MAX_FRAME_PIXELS) })
-    // The noise that damaged frames would become is skipped as what cannot be decoded is.
+    // Damaged frames would be decoded to noise: they are skipped, like frames that cannot be decoded.
     if (codecpar.codecId === CODEC_FLAC) setOptions(this.#ffmpeg, context, { err_detect: 'crccheck+explode' })
     if (context.open2Sync(codec, null) < 0) {
       context.freeContext()
@@ -219,7 +221,7 @@ export class Container implements AsyncDisposable {
   }
 }
 
-/** What the header says of each stream, or of all when there is only one. */
+/** The length of each stream by the header. For a single stream, that of the file will do. */
 function declaredBy({ streams, duration }: InstanceType<FFmpeg['FormatContext']>): (number | null)[] {
   const whole = streams?.length === 1 && duration > 0n ? Number(duration) / 1e6 : null
   return (streams ?? []).map(({ duration, timeBase }) =>

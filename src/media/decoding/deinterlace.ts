@@ -1,11 +1,12 @@
 import type { FFmpeg, Frame } from './ffmpeg.ts'
 
-/** In samples of 8 bits. The noise of a codec is less; the difference that motion makes is more. */
+/** For samples of 8 bits. A codec's noise is less, and motion makes a larger difference. */
 const LEAST_COMB = 10
 
 /**
- * Takes out the combs that moving edges have in frames of two fields, which were taken one after the other. What juts out of the
- * lines above and below it is of the other moment. All other lines remain, so that what stands still keeps its detail.
+ * Removes the combs at moving edges in frames of two fields, which were taken one after the other: a sample that
+ * differs from both the line above and the line below belongs to the other field's moment. All other samples remain, so
+ * that still parts keep their detail.
  */
 export function deinterlace(ffmpeg: FFmpeg, frame: Frame): void {
   const bits = bitsOf(ffmpeg.avGetPixFmtName(frame.format) ?? '')
@@ -19,7 +20,7 @@ export function deinterlace(ffmpeg: FFmpeg, frame: Frame): void {
   }
 }
 
-/** Depth of the samples, for forms in which each plane has those of lines. Codecs of interlaced video have no others. */
+/** Bits of a sample, for planar formats; null for others, which codecs of interlaced video do not use. */
 function bitsOf(name: string): number | null {
   const depth = /^(?:yuva?|gray)(?:j?\d\d\dp)?(\d+)?(?:le)?$/.exec(name)
   return depth === null ? null : Number(depth[1] ?? 8)

@@ -19,7 +19,7 @@ interface Compiled {
 interface Imports {
   readonly env: { readonly emscripten_resize_heap: (bytes: number) => number }
 }
-/** What is needed here of Node's global, which only browsers' types have. */
+/** The part of Node's global that is used here. Only the types of browsers declare it. */
 declare const WebAssembly: {
   compile(bytes: Uint8Array): Promise<{ readonly compiled: unique symbol }>
   instantiate(module: { readonly compiled: symbol }, imports: Imports): Promise<Compiled>
@@ -32,25 +32,25 @@ interface Instance {
   readonly library: WrappedPdfiumModule
   readonly limit: {
     bytes: number
-    /** Whether PDFium has asked for more. It then leaves images out, and does not say so. */
+    /** Whether PDFium has asked for more memory. It then leaves images out without an error. */
     isBroken: boolean
   }
 }
 
-/** A page has no pixels of its own. Scanners and models of documents are used to as many in an inch. */
+/** A page has no pixels of its own. This is the usual resolution of scanners and of models for documents. */
 const DPI = 200
 const PIXELS_PER_POINT = DPI / 72
-/** Pages of maps and plans would have more. */
+/** In pixels. Pages of maps and plans would exceed it. */
 const MAX_SIDE = 16_384
 /**
- * The most memory of PDFium, with its copy of the file and what it decompresses, and of the page that it renders. Besides, the
- * process has some 100 MiB, and the bytes of a file that was in a body: less than 512 MB in all.
+ * The most memory that PDFium may use for its copy of the file, for decompressed data and for the rendered page. The
+ * process itself takes some 100 MiB more, and a file from a request's body its bytes: less than 512 MB in all.
  */
 const MEMORY_BYTES = 352 * 2 ** 20
 const WASM_PAGE_BYTES = 2 ** 16
 /** The most characters of a page's text: a densely printed one has a tenth of them. */
 const MOST_CHARACTERS = 50_000
-/** The most annotations of all pages in a task that become parts of their pages, a tenth of a millisecond each. */
+/** The most annotations that one task flattens into its pages, which takes a tenth of a millisecond each. */
 const MOST_FIXED = 20_000
 /** The most pixels of a rendered page, of three bytes each. */
 const MAX_PIXELS = 17_000_000
@@ -98,7 +98,7 @@ export async function loadPdfium(): Promise<Pdfium> {
   return make
 }
 
-/** The heap tries to grow by a fifth more than it needs, and by less where that fails. */
+/** Limits the heap, which tries to grow by a fifth more than it needs, and by less if that fails. */
 function bound(memory: Memory, limit: Instance['limit']): void {
   const grow = memory.grow.bind(memory)
   memory.grow = (pages) => {
@@ -122,18 +122,21 @@ export async function readDocument(
   return { pages, dpi: DPI, texts }
 }
 
-/** Controls but tabs and line ends, what is no character, and those that each font draws in its own way. */
+/**
+ * Controls except tabs and line ends, code points that are no characters, and those that each font draws in its own
+ * way.
+ */
 const UNPRINTED = /[^\P{Cc}\t\n]|[\uFFFD\uFFFE\uE000-\uF8FF]/gu
 
 const LETTER = /[\p{L}\p{N}]/u
-/** The most objects of a page whose text is looked at: maps have more, which take seconds without it. */
+/** Pages with more objects are not checked for text that is not drawn: they are maps, which take seconds even so. */
 const MOST_OBJECTS = 20_000
-/** The most characters to look for in fonts: each takes milliseconds where a font's table of characters is large. */
+/** The most characters to look up in fonts: each takes milliseconds if the font's character table is large. */
 const MOST_GLYPHS = 300
 /** Render modes of text that draws nothing. */
 const UNSEEN_TEXT = [3, 7]
 
-/** The text of a page as a reader of the file would copy it, without what Unicode has no character for. */
+/** The text of a page as a PDF viewer would copy it, without glyphs that Unicode has no character for. */
 function textOfPage(opened: OpenDocument, number: number): string {
   const { library, document } = opened
   fixFields(opened, number)
@@ -154,7 +157,7 @@ function textOfPage(opened: OpenDocument, number: number): string {
   return copied.toString('utf16le').toWellFormed().replace(/\r\n?/g, '\n').replace(UNPRINTED, '').trim()
 }
 
-/** Makes the fields of a form a part of their page, in whose text they are not. */
+/** Flattens form fields into their page, whose text does not include them otherwise. */
 function fixFields(opened: OpenDocument, number: number): void {
   const { library, document } = opened
   const page = library.FPDF_LoadPage(document, number - 1)
@@ -169,8 +172,8 @@ function fixFields(opened: OpenDocument, number: number): void {
 }
 
 /**
- * Gives fields of the page that have only a value an appearance, as forms have that a program has filled in.
- * @param use what is done with them, with the environment of the form; not called for a page without fields.
+ * Generates the appearance of fields that have only a value, as in forms that a program has filled in.
+ * @param use gets the environment of the form; not called for a page without fields.
  */
 function withForm(opened: OpenDocument, page: number, use: (environment: number) => void): void {
   const { library } = opened
@@ -209,7 +212,7 @@ export async function renderPage(pdfium: Pdfium, task: PageTask<ByteSource>): Pr
   const page = await attempt(pdfium, task, 1)
   if (page !== null) return page
   collectBuffers()
-  // A quarter of the pixels: what PDFium makes of the page's images on the way shrinks with them.
+  // A quarter of the pixels: PDFium's intermediate copies of the page's images shrink with them.
   const small = await attempt(pdfium, task, 2)
   if (small === null) throw takesTooMuch(task.page)
   const half = `Page ${task.page} of a document is drawn at half its size, because its images take too much memory`
@@ -258,7 +261,7 @@ function render(opened: OpenDocument, task: PageTask<ByteSource>, shrink: number
   // Those of a form are not among the annotations.
   withForm(opened, page, (form) => library.FPDF_FFLDraw(form, bitmap, page, left, top, wide, tall, 0, RED_FIRST))
   const image = { width, height, data: rgbOf(library, bitmap, { width, height }) }
-  // A page that is drawn is no failure, even where there is no memory left for its text.
+  // A page that was drawn is not a failure, even if there is no memory left to check its text.
   const isBroken = limit.isBroken
   const isWhole = within(opened, () => isDrawn(library, page)) ?? true
   limit.isBroken = isBroken
@@ -269,8 +272,8 @@ function render(opened: OpenDocument, task: PageTask<ByteSource>, shrink: number
 }
 
 /**
- * Whether the page's letters and digits are drawn, as far as that is looked at. In place of fonts that a file leaves out,
- * PDFium has some for Western languages only.
+ * Whether the page's letters and digits are drawn, as far as they are checked. For fonts that a file does not embed,
+ * PDFium has substitutes for Western languages only.
  */
 function isDrawn(library: WrappedPdfiumModule, page: number): boolean {
   if (library.FPDFPage_CountObjects(page) > MOST_OBJECTS) return true
@@ -281,12 +284,12 @@ function isDrawn(library: WrappedPdfiumModule, page: number): boolean {
   for (let index = 0; index < count && isWhole && seen.size < MOST_GLYPHS; index++) {
     const code = library.FPDFText_GetUnicode(text, index)
     const object = library.FPDFText_GetTextObject(text, index)
-    // Text that a program has recognised on a scan lies there unseen.
+    // The invisible text of OCR on a scan.
     if (object === 0 || UNSEEN_TEXT.includes(library.FPDFTextObj_GetTextRenderMode(object))) continue
     const font = library.FPDFTextObj_GetFont(object)
     const key = `${font} ${code}`
     if (seen.has(key) || library.FPDFFont_GetIsEmbedded(font) !== 0) continue
-    // What a file claims to be a character need not be one.
+    // A file may give code points that do not exist.
     if (code < 0 || code > 0x10ffff || !LETTER.test(String.fromCodePoint(code))) continue
     seen.add(key)
     const path = library.FPDFFont_GetGlyphPath(font, code, 1)
@@ -298,13 +301,13 @@ function isDrawn(library: WrappedPdfiumModule, page: number): boolean {
 
 interface OpenDocument extends Instance {
   readonly document: number
-  /** The environment of its form, once a page needs it; 0 where there is none. Both go with the instance. */
+  /** The environment of its form, once a page needs it; 0 if it has no form. The instance frees both. */
   form: number | null
-  /** How many annotations may yet become parts of their pages. */
+  /** How many more annotations may be flattened into their pages. */
   fixable: number
 }
 
-/** An instance lives as long as its task, so that no document finds anything of another. */
+/** An instance lives as long as its task, so that no document can see another's data. */
 async function open(pdfium: Pdfium, data: ByteSource): Promise<OpenDocument> {
   const instance = await pdfium()
   const { library } = instance
@@ -323,7 +326,7 @@ async function open(pdfium: Pdfium, data: ByteSource): Promise<OpenDocument> {
 }
 
 function heapOf({ pdfium: { wasmExports } }: WrappedPdfiumModule): Uint8Array {
-  // Another one after each time that it grows.
+  // The memory's buffer is another one after each growth.
   return new Uint8Array((wasmExports as unknown as Compiled['exports']).memory.buffer)
 }
 

@@ -14,7 +14,7 @@ export function isFFmpegInstalled(): boolean {
   }
 }
 
-/** Whether this server can take a modality: without FFmpeg it decodes neither videos nor audio. */
+/** Whether this server can decode a modality: without FFmpeg, neither video nor audio. */
 export function isDecodable(modality: string): boolean {
   return (modality !== 'video' && modality !== 'audio') || isFFmpegInstalled()
 }

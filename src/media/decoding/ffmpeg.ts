@@ -50,7 +50,7 @@ export interface Stream {
   timeBase: Rational
   readonly nbFrames: bigint
   readonly duration: bigint
-  /** By the container; 0 where it does not say it. */
+  /** By the container; 0 if it gives none. */
   sampleAspectRatio: Rational
   readonly disposition: number
   discard: number
@@ -73,7 +73,7 @@ interface FormatContext {
   readonly streams: Stream[] | null
   /** The start of the first stream, in microseconds. */
   readonly startTime: bigint
-  /** In microseconds; negative where the header does not say it. */
+  /** In microseconds; negative if the header gives none. */
   readonly duration: bigint
   allocContext(): void
   // While one of these is pending, the callbacks of its IOContext run on the event loop.
@@ -126,7 +126,7 @@ export interface Frame {
   sampleAspectRatio: Rational
   readonly channelLayout: ChannelLayout
   readonly extendedData: Buffer[] | null
-  /** The planes of an image, and the bytes of a line of each. */
+  /** The planes of an image; `linesize` has the bytes per line of each. */
   readonly data: Buffer[] | null
   readonly linesize: readonly number[]
   flags: number
@@ -136,7 +136,7 @@ export interface Frame {
   colorTrc: number
   alloc(): void
   allocBuffer(): number
-  /** Another frame with the same pixels; null where memory runs out. */
+  /** Another frame with the same pixels; null if memory runs out. */
   clone(): Frame | null
   /** Copies the pixels if others have the frame too. */
   makeWritable(): number
@@ -187,7 +187,7 @@ export const PACKET_DISCARD = 4
 export const PACKET_CORRUPT = 2
 export const FRAME_INTERLACED = 8
 export const MATRIX_BT709 = 1
-/** Where a frame names no matrix, primaries or transfer. */
+/** For a frame without a matrix, primaries or transfer. */
 export const UNNAMED = 2
 export const SEEK_SIZE = 0x10000
 export const SIDE_DATA_DISPLAY_MATRIX = 5
@@ -207,7 +207,7 @@ export function loadFFmpeg(): FFmpeg {
   return ffmpeg
 }
 
-/** Among the options of what an object is made of, which it then prefers to its own. */
+/** `AV_OPT_SEARCH_CHILDREN`: child objects are searched for an option first. */
 export const SEARCH_CHILDREN = 1
 
 /** Sets options one by one: the binding has a double free when a decoder is opened with a dictionary of options. */

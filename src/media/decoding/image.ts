@@ -37,7 +37,10 @@ const POINTS_PER_INCH = 72
 const MOST_CUT_BYTES = 64 * 2 ** 20
 /** The most samples that may be measurements: they take five bytes each. */
 const MOST_MEASURED = 24_000_000
-/** The parts of a plan that come with the image: a model begins with them while another task cuts the others. */
+/**
+ * Parts of a plan that the first task returns with the image: the model begins with them while another task cuts the
+ * rest.
+ */
 const FIRST_CUTS = 8
 
 export async function decodeImage(
@@ -116,7 +119,9 @@ async function cutAll(
   return images
 }
 
-/** Parts are many: the library stretches them several times as fast as `resizeBicubic`, with other roundings. */
+/**
+ * There are many parts, and the library stretches them several times as fast as `resizeBicubic`, with other roundings.
+ */
 async function cutOut({ data, width, height }: RgbImage, part: PixelRegion, target: Size): Promise<RgbImage> {
   const input = sharp(data, { limitInputPixels: false, raw: { width, height, channels: 3 } })
   return flat(input.extract(part).resize({ ...target, fit: 'fill', kernel: 'cubic' }))
@@ -160,7 +165,7 @@ function framesOf(bytes: Uint8Array, { format, pages = 1 }: Metadata): number {
   return 1
 }
 
-/** The library knows the picture only that stands for the animation, whose frames are counted in a box of their own. */
+/** The library sees only an animation's still picture. The frames are counted in a box of their own. */
 function framesOfAvif(bytes: Buffer): number {
   const movie = bytes.indexOf('moov', 0, 'latin1')
   const sizes = movie === -1 ? -1 : bytes.indexOf('stsz', movie, 'latin1')

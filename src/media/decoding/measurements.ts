@@ -8,7 +8,7 @@ export interface Shades {
   readonly channels: 1 | 2 | 3 | 4
 }
 
-/** The highest value of scientific cameras, which keep 12 bits in 16. */
+/** The highest value of scientific cameras, which store 12 bits in 16. */
 const TWELVE_BITS = 4095
 export const LINEAR_LIGHT = 'scrgb'
 /** The share of colours in floats that may lie beyond 0 to 1, as highlights do. */
@@ -22,15 +22,15 @@ export function mayBeMeasured({ format, depth, space, channels, hasAlpha }: Meta
 }
 
 /**
- * Spreads the samples of a TIFF over the shades: the least is black and the most is white.
+ * Spreads the samples of a TIFF over the shades: the smallest becomes black and the largest white.
  * @param image for whose metadata `mayBeMeasured` holds.
- * @returns null where 16 bits are shades already, or floats are colours in linear light, which the library converts.
+ * @returns null if 16 bits are shades already, or floats are colours in linear light, which the library converts.
  */
 export async function spreadShades(image: Sharp, { depth, space }: Metadata): Promise<Shades | null> {
   const opaque = image.clone().autoOrient().removeAlpha()
   // The library takes 16 bits to have no sign.
   const { data, info } = await (depth === 'short' ? opaque.linear(1, 2 ** 15) : opaque)
-    // The same space: a conversion would cut off what has no place in 8 bits.
+    // The same space: a conversion would clip values beyond 8 bits.
     .toColourspace(space)
     .raw({ depth: 'float' })
     .toBuffer({ resolveWithObject: true })
@@ -58,7 +58,7 @@ function rangeOf(values: Float32Array): Range {
   return { least, most }
 }
 
-/** Which share of the values is beyond 0 to 1. */
+/** The share of values below 0 or above 1. */
 function shareBeyond(values: Float32Array): number {
   let beyond = 0
   for (const value of values) if (value < 0 || value > 1) beyond++
@@ -76,21 +76,22 @@ function spread(values: Float32Array, { least, most }: Range): Uint8Array {
   return shades
 }
 
-/** An image that is open, and what the library says of it. */
+/** An open image, and the library's metadata of it. */
 export interface OpenImage {
   readonly input: Sharp
   readonly meta: Metadata
 }
 
 /**
- * Whether what the library takes for transparency is something else, such as near infrared or a saved selection in a TIFF.
+ * Whether the channel that the library treats as alpha is something else, such as near infrared or a saved selection in
+ * a TIFF.
  * @param page of the image, from 1.
  */
 export function hasUnknown(bytes: Uint8Array, page: number): boolean {
   return formOf(bytes, page).extra === 0
 }
 
-/** The image without its last samples, of 8 bits. Before it scales an image, the library mixes its colours with them. */
+/** The image in 8 bits without its last channel. Before scaling, the library would multiply the colours by it. */
 export async function withoutUnknown({ input, meta }: OpenImage): Promise<OpenImage> {
   const pipeline = await inItsColours(input.autoOrient().removeAlpha(), meta)
   const { data, info } = await pipeline.raw({ depth: 'uchar' }).toBuffer({ resolveWithObject: true })
@@ -100,11 +101,11 @@ export async function withoutUnknown({ input, meta }: OpenImage): Promise<OpenIm
 }
 
 /**
- * Follows the profile of 16 bits. The library converts colours to Display P3, and would then take that for sRGB; it leaves
- * shades as they are.
+ * Applies the profile of a 16-bit image. The library would convert colours to Display P3 and then treat them as sRGB,
+ * and leaves shades as they are.
  */
 export async function inItsColours(pipeline: Sharp, { space, icc }: Metadata): Promise<Sharp> {
-  // The library follows no profile that is for something else.
+  // The library ignores profiles of another colour space.
   const kind = icc?.toString('latin1', 16, 20)
   if (!(space === 'rgb16' && kind === 'RGB ') && !(space === 'grey16' && kind === 'GRAY')) return pipeline
   const deep = pipeline.toColourspace(space).withIccProfile('srgb').raw({ depth: 'ushort' })
@@ -121,26 +122,26 @@ const EXTRA_SAMPLES = 338
 const SUBSAMPLING = 530
 
 interface TiffForm {
-  /** Null where it cannot be read. */
+  /** Photometric interpretation; null if it cannot be read. */
   readonly colours: number | null
-  /** Where that is. */
+  /** Offset of its value in the file. */
   readonly coloursAt: number
   readonly bits: number
   readonly compression: number
-  /** How many pixels of a row share the numbers of their colour. */
+  /** How many pixels of a row share their chroma samples. */
   readonly subsampling: number
-  /** What the first sample beyond the colours is; 0 for nothing that TIFF knows. Null where there is none. */
+  /** What the first sample beyond the colours is; 0 for unspecified. Null if there is none. */
   readonly extra: number | null
 }
 
-/** What the directory of a TIFF's page says of its samples. Other formats have none. */
+/** Reads how a TIFF's page stores its samples, from its directory. Other formats have none. */
 export function formOf(bytes: Uint8Array, page: number): TiffForm {
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength)
   const isLittle = bytes[0] === 0x49
   const short = (at: number) => (at + 2 <= view.byteLength ? view.getUint16(at, isLittle) : 0)
   const long = (at: number) => (at + 4 <= view.byteLength ? view.getUint32(at, isLittle) : 0)
   const isBig = short(2) === 43
-  // The lower half of the 64 bits of BigTIFF: no file is as long.
+  // The lower half of BigTIFF's 64 bits: no file is longer.
   const place = (at: number) => (isBig && !isLittle ? long(at + 4) : long(at))
   const [first, head, size, value] = isBig ? [8, 8, 20, 12] : [4, 2, 12, 8]
   const endOf = (directory: number) => directory + head + size * (isBig ? place(directory) : short(directory))
@@ -150,7 +151,7 @@ export function formOf(bytes: Uint8Array, page: number): TiffForm {
     let at = place(first)
     for (let passed = 1; passed < page; passed++) at = place(endOf(at))
     for (let entry = at + head, last = Math.min(endOf(at), bytes.length); entry < last; entry += size) {
-      // Values that have no room in the entry stand elsewhere.
+      // Values that do not fit in the entry are elsewhere.
       const isFar = place(entry + 4) > (isBig ? 4 : 2)
       fields.set(short(entry), isFar ? place(entry + value) : entry + value)
     }

@@ -22,10 +22,10 @@ const SURROUND = 0.5
  */
 export function monoShares({ nbChannels, order, mask }: ChannelLayout): number[] {
   const channels = Array.from({ length: nbChannels }, (_, channel) => channel)
-  // The first channel of a sound field holds what comes from all directions.
+  // The first channel of a sound field is omnidirectional.
   if (order === AMBISONIC_ORDER) return channels.map((channel) => (channel === 0 ? 1 : 0))
   const positions = order === NATIVE_ORDER ? positionsOf(mask) : []
-  // What is unknown, or only low frequencies, counts alike.
+  // Unknown positions weigh the same, as do channels of low frequencies alone.
   const weights = channels.map((channel) => WEIGHTS[positions[channel] ?? FRONT_CENTRE] ?? SURROUND)
   const sum = weights.reduce((total, weight) => total + weight, 0)
   return weights.map((weight) => (sum === 0 ? 1 / nbChannels : weight / sum))

@@ -15,14 +15,14 @@ import {
 } from './measurements.ts'
 
 interface Opening {
-  /** Called with the size before anything is decoded. @throws where that is too large. */
+  /** Called with the size before anything is decoded. @throws if it is too large. */
   readonly admit: (size: Size) => Promise<void> | void
   /** The most samples that may be measurements; all by default. */
   readonly mostMeasured?: number
 }
 
 /**
- * Makes a picture ready to be decoded, also where the library alone would misread its samples.
+ * Makes a picture ready to be decoded, even if the library alone would misread its samples.
  * @param page from 1.
  * @throws InvalidMedia when it is damaged.
  */
@@ -47,12 +47,12 @@ export async function openPicture(bytes: Uint8Array, page: number, opening: Open
   return { input, meta }
 }
 
-/** Puts red, green and blue, from 0 to 255, in the place of the three numbers of each pixel. */
+/** Replaces the three samples of each pixel by red, green and blue, from 0 to 255. */
 type ToRgb = (samples: Uint8ClampedArray) => void
 
 interface OpenForm {
   readonly input: Sharp
-  /** What the numbers are that the library takes for red, green and blue; null where they are that. */
+  /** Converts samples that the library mistakes for red, green and blue; null if they are that. */
   readonly toRgb: ToRgb | null
   /** Whether a failure of the library is due to the form of the colours. */
   readonly isUnusual: boolean
@@ -67,7 +67,7 @@ export function openForm(bytes: Uint8Array, page: number): OpenForm {
   const options: SharpOptions = { failOn: 'error', limitInputPixels: false, page: page - 1, pages: 1 }
   const { colours, coloursAt, bits, compression, subsampling } = formOf(bytes, page)
   const isLab = colours === LAB || colours === ICC_LAB
-  // The library converts numbers of which several pixels share two.
+  // The library itself converts subsampled chroma.
   const isYcc = colours === YCC && !JPEGS.includes(compression) && subsampling === 1
   if ((isLab || isYcc) && bits === 8) {
     const asRgb = Buffer.from(bytes)
@@ -84,7 +84,7 @@ export function openForm(bytes: Uint8Array, page: number): OpenForm {
 
 const DAMAGED = 'The image is damaged or truncated'
 const UNSUPPORTED = 'The image has a depth or a compression that is not supported: convert it to PNG'
-/** What the library says of such images, which are whole. */
+/** The library's errors for images that are intact but in an unsupported form. */
 const UNSUPPORTED_FORMS = /unsupported jpeg data precision|compression support is not configured|samples out of range/i
 export const UNSUPPORTED_TIFF = 'The colours of this TIFF are in a form that is not supported: convert it to RGB'
 const RGB = 2
@@ -92,7 +92,7 @@ const YCC = 6
 const LAB = 8
 const ICC_LAB = 9
 const ITU_LAB = 10
-/** Shades, colours, palettes, masks, inks and what JPEG has. */
+/** Photometric interpretations: shades, RGB, palettes, masks, inks and YCbCr. */
 const USUAL_COLOURS = [0, 1, RGB, 3, 4, 5, YCC]
 /** The older form of JPEG and the newer one, which the library converts. */
 const JPEGS = [6, 7]
@@ -102,7 +102,7 @@ export function refuse({ message }: Error, damage = DAMAGED): never {
   throw new InvalidMedia(UNSUPPORTED_FORMS.test(message) ? UNSUPPORTED : damage)
 }
 
-/** The library cuts off what has no place in 8 bits. @returns null for shades. */
+/** Spreads measurements over 8 bits, because the library would clip them. @returns null for shades. */
 async function openMeasured(
   input: Sharp,
   meta: Metadata,
@@ -117,7 +117,9 @@ async function openMeasured(
   return shades === null ? null : ofRaw(shades.data, shades)
 }
 
-/** Whether the library alone would misread a picture, or not read it, in a format that the server takes as an image. */
+/**
+ * Whether the library alone would misread, or fail to read, a picture in a format that the server accepts as an image.
+ */
 export async function isMisread(bytes: Uint8Array): Promise<boolean> {
   const meta = await openForm(bytes, 1).input.metadata()
   const isDeep = meta.space === 'rgb16' || meta.space === 'grey16'
@@ -129,7 +131,7 @@ export async function isMisread(bytes: Uint8Array): Promise<boolean> {
   )
 }
 
-/** The library opens an animated AVIF by the name of a still one only. */
+/** The library opens an animated AVIF only if its brand is that of a still one. */
 function asStill(bytes: Uint8Array): Uint8Array {
   if (Buffer.from(bytes.subarray(4, 12)).toString('latin1') !== 'ftypavis') return bytes
   const still = Buffer.from(bytes)
@@ -138,8 +140,8 @@ function asStill(bytes: Uint8Array): Uint8Array {
 }
 
 /**
- * Whether the colours of an AVIF are multiplied by its transparency already: a reference of its item says so. The library does
- * not follow it; of a TIFF, it does.
+ * Whether the colours of an AVIF are premultiplied by alpha: a reference of its item says so. The library ignores that
+ * in an AVIF, but not in a TIFF.
  */
 function isPremultiplied({ buffer, byteOffset, byteLength }: Uint8Array): boolean {
   const file = Buffer.from(buffer, byteOffset, byteLength)
@@ -149,7 +151,7 @@ function isPremultiplied({ buffer, byteOffset, byteLength }: Uint8Array): boolea
   return file.subarray(references, end).includes('prem', 0, 'latin1')
 }
 
-/** Colours that an AVIF names by codes. Those that are multiplied by their transparency are left as they are. */
+/** Converts the colours that an AVIF gives as codes. Colours that are premultiplied by alpha are left as they are. */
 function wideColours(bytes: Uint8Array, { hasProfile }: Pick<Metadata, 'hasProfile'>): ToSrgb | null {
   const codes = hasProfile || isPremultiplied(bytes) ? null : avifColours(bytes)
   return codes === null ? null : toSrgb(codes)
@@ -170,7 +172,7 @@ async function onWhite({ input, meta }: OpenImage): Promise<OpenImage> {
     .toColourspace('srgb')
     .raw({ depth: 'uchar' })
     .toBuffer({ resolveWithObject: true })
-  // In the same place: large pictures would need as much memory again.
+  // In place: a large picture would need as much memory again.
   let to = 0
   for (let from = 0; from < data.length; from += 4) {
     const white = 255 - data[from + 3]!
@@ -195,7 +197,7 @@ async function ofRaw(
   return { input, meta: await input.metadata() }
 }
 
-/** As JPEG has it: https://www.itu.int/rec/T-REC-T.871 */
+/** JPEG's conversion: https://www.itu.int/rec/T-REC-T.871 */
 function yccToRgb(samples: Uint8ClampedArray): void {
   for (let at = 0; at < samples.length; at += 3) {
     const y = samples[at]!
@@ -207,16 +209,16 @@ function yccToRgb(samples: Uint8ClampedArray): void {
   }
 }
 
-/** White of the space that connects profiles, D50. */
+/** D50, the white point of the profile connection space. */
 const WHITE = [0.9642, 1, 0.8249] as const
-/** From there to sRGB in linear light, after Bradford. */
+/** From there to linear sRGB, with Bradford adaptation. */
 const TO_SRGB = [
   [3.1338561, -1.6168667, -0.4906146],
   [-0.9787684, 1.9161415, 0.033454],
   [0.0719453, -0.2289914, 1.4052427],
 ] as const
 
-/** @param isIcc whether 128 stands for the colour 0, which is 0 in two's complement otherwise. */
+/** @param isIcc whether a and b are stored with an offset of 128; otherwise they are in two's complement. */
 function labToRgb(samples: Uint8ClampedArray, isIcc: boolean): void {
   const none = isIcc ? 128 : 0
   const [red, green, blue] = TO_SRGB
@@ -233,7 +235,7 @@ function labToRgb(samples: Uint8ClampedArray, isIcc: boolean): void {
   }
 }
 
-/** Light by lightness and a colour, of a byte each. To work it out for each pixel would take seconds. */
+/** Table of light by lightness and a colour channel, of a byte each. Computing it for each pixel would take seconds. */
 function lightOf(share: number, isIcc: boolean): Float32Array {
   const light = new Float32Array(2 ** 16)
   for (let at = 0; at < light.length; at++) {

@@ -36,15 +36,15 @@ export class RgbScaler implements Disposable {
   convert(frame: Frame): RgbImage {
     if ((frame.flags & FRAME_INTERLACED) !== 0) {
       deinterlace(this.#ffmpeg, frame)
-      // FFmpeg would scale the two fields apart, and only to a picture that has two.
+      // FFmpeg would scale the two fields separately, and only to a picture that has two.
       frame.flags &= ~FRAME_INTERLACED
     }
-    // FFmpeg takes what is unnamed for SD. Players go by the size.
+    // Without a matrix, FFmpeg assumes SD. Players go by the size.
     if (frame.colorSpace === UNNAMED && isLargerThanSd(frame)) frame.colorSpace = MATRIX_BT709
     const { colorPrimaries: primaries, colorTrc: transfer } = frame
     const convert = this.#wideColours({ primaries, transfer })
     if (convert !== null) {
-      // FFmpeg would convert them too, but takes seconds to prepare it, and cuts off what is brighter than white.
+      // FFmpeg would convert them too, but takes seconds to prepare, and clips highlights.
       frame.colorPrimaries = UNNAMED
       frame.colorTrc = UNNAMED
     }
@@ -58,7 +58,7 @@ export class RgbScaler implements Disposable {
     return { width, height, data }
   }
 
-  /** That of the last frame is kept: those of a video have the same. */
+  /** The converter of the last frame is kept: all frames of a video have the same colours. */
   #wideColours(codes: ColourCodes): ToSrgb | null {
     if (codes.primaries !== this.#known.primaries || codes.transfer !== this.#known.transfer)
       this.#known = { ...codes, convert: toSrgb(codes) }

@@ -20,8 +20,8 @@ type Soundtrack = Pick<DecodedVideo, 'sound' | 'notes'>
 const MOST_TRACKS = 8
 
 /**
- * Decodes the first audio track of a video that can be decoded, the best one first. A video whose sound cannot be decoded is
- * still one that can be seen.
+ * Decodes the best of a video's audio tracks that can be decoded. A video whose sound cannot be decoded can still be
+ * seen.
  * @throws InvalidMedia only when the audio is longer than the model takes.
  */
 export async function decodeSoundtrack(

@@ -72,7 +72,7 @@ export class Track {
   }
 
   #pauseUntil(time: number): void {
-    // What the resampler still holds comes before the pause.
+    // The samples that the resampler still holds come before the pause.
     this.#flush()
     this.close()
     this.#stretches.push({ from: Math.round(time * SAMPLE_RATE), pieces: [] })
@@ -85,7 +85,7 @@ export class Track {
     const context = new this.#ffmpeg.SoftwareResampleContext()
     const { channelLayout, format, sampleRate } = frame
     const code = context.allocSetOpts2(MONO, SAMPLE_FLOAT, SAMPLE_RATE, channelLayout, format, sampleRate)
-    // Without shares of our own, the library would add the channels up, and know nothing of some layouts.
+    // Without our shares, the library would add the channels up, and reject some layouts.
     const shares = code < 0 ? code : context.setMatrix(monoShares(channelLayout), channelLayout.nbChannels)
     if (shares < 0 || context.init() < 0) throw new InvalidMedia('The audio cannot be decoded')
     this.#resampler = { context, input }

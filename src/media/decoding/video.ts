@@ -24,7 +24,7 @@ import { type CodedFrame, type Sample, Timeline } from './timeline.ts'
 
 /** One day at 25 frames per second. */
 const MAX_FRAMES = 2_200_000
-/** Read here, before the process has given up the right to read what limits it. */
+/** Read at startup: once confined, the process cannot read how many cores it may use. */
 const THREADS = Math.min(availableParallelism(), 4)
 /** 4K. Larger videos take much memory: a codec keeps up to sixteen frames, and each of its threads some more. */
 const LARGE_PIXELS = 4096 * 2304
@@ -43,14 +43,14 @@ export async function decodeVideo(
   const { data, format, limits, sound } = task
   const seen = await withStream(ffmpeg, task, async (container, stream) => {
     const frames = await listFrames(container, stream)
-    // An edit list that leaves out all has no length, as of a single frame. Players show what there is.
+    // An edit list without a length, as for a single frame, leaves out all frames. Players show them nevertheless.
     const showsAll = frames.every(({ isHidden }) => isHidden)
     const timeline = new Timeline(showsAll ? frames.map((frame) => ({ ...frame, isHidden: false })) : frames)
     const { start: origin, firstStart } = container
     return { timeline, unit: stream.timeBase.num / stream.timeBase.den, origin, firstStart, showsAll }
   })
   const { timeline, unit, origin, firstStart, showsAll } = seen
-  // Pictures may begin later than the container, whose time the sound follows too.
+  // Pictures may begin later than the container, whose clock the sound follows too.
   const first = Math.max(0, timeline.start * unit - origin)
   const samples = timeline.sample(limits.framesPerSecond * unit, Math.min(limits.maxFrames, task.maxFrames))
   const { pictures, original } = await withStream(ffmpeg, task, async (container, stream) => {
@@ -58,7 +58,7 @@ export async function decodeVideo(
     return decodeSamples(ffmpeg, { container, stream, samples, limits, showsAll })
   })
   const duration = timeline.duration * unit
-  // A segment of a stream: silence for all that came before it would be most of its sound.
+  // A segment of a stream: otherwise most of its sound would be silence for the time before it.
   const heardFrom = firstStart - origin > duration ? firstStart : origin
   const frames = samples.map(({ at }, index): VideoFrame => {
     const { image, time } = pictures[index]!
@@ -117,7 +117,7 @@ interface Sampling {
   /** In order of time. */
   readonly samples: readonly Sample[]
   readonly limits: VideoTask['limits']
-  /** Whether frames that an edit list leaves out are shown. */
+  /** Whether frames that an edit list leaves out are shown nevertheless. */
   readonly showsAll: boolean
 }
 
@@ -176,7 +176,7 @@ async function decodeSamples(
 type FrameScaler = ReturnType<typeof makeScaler>
 
 /**
- * Makes what converts decoded frames to upright RGB images of one size for the model.
+ * Makes a converter of decoded frames to upright RGB images of one size for the model.
  * @param first the frame that determines the size of all.
  */
 function makeScaler(ffmpeg: FFmpeg, stream: Stream, first: Frame, limits: VideoTask['limits']) {
@@ -184,7 +184,8 @@ function makeScaler(ffmpeg: FFmpeg, stream: Stream, first: Frame, limits: VideoT
   const orientation = orientationOf(codecpar.getCodedSideData(SIDE_DATA_DISPLAY_MATRIX))
   const turned = ({ width, height }: Size): Size =>
     orientation.transposed ? { width: height, height: width } : { width, height }
-  // Pixels need not be square. Players follow the container, whose word may be newer than the codec's, or the only one.
+  // Pixels need not be square. Players follow the container, whose aspect may be newer than the codec's, or the only
+  // one.
   const { num, den } = stream.sampleAspectRatio.num > 0 ? stream.sampleAspectRatio : codecpar.sampleAspectRatio
   const width = num > 0 && den > 0 ? Math.max(1, Math.round((first.width * num) / den)) : first.width
   const original = turned({ width, height: first.height })

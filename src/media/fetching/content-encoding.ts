@@ -7,16 +7,16 @@ type MakeDecoder = (head: number | undefined) => Transform
 const DECODERS: Readonly<Record<string, MakeDecoder>> = {
   gzip: () => createGunzip(),
   'x-gzip': () => createGunzip(),
-  // By HTTP with a zlib header, but some servers leave it out, and browsers accept both.
+  // HTTP requires a zlib header, but some servers leave it out, and browsers accept both.
   deflate: (head = 8) => ((head & 15) === 8 ? createInflate() : createInflateRaw()),
   br: () => createBrotliDecompress(),
   zstd: () => createZstdDecompress(),
 }
 
-/** The last is how a file was uploaded: stores like S3 may keep the word with it. */
+/** The last one describes how a file was uploaded: stores like S3 may keep the header with it. */
 const UNENCODED = ['', 'identity', 'aws-chunked']
 
-/** Bytes that are not what their `Content-Encoding` says, or too few. */
+/** Bytes that do not match their `Content-Encoding`, or are incomplete. */
 export class InvalidEncoding extends Error {
   override readonly name = 'InvalidEncoding'
 }

@@ -7,10 +7,10 @@ import type { SpooledFile } from './spool.ts'
 const RETRY_AFTER_S = 10
 const SUPPORTED = Object.values(MEDIA_TYPES).flat()
 
-/** Media from an address, as it is. It stays available until it is disposed of. */
+/** Media from an address, unchanged. It stays available until it is disposed of. */
 export type FetchedMedia = ReturnType<typeof fetchedMedia>
 
-/** @throws ApiError 503 when the file had to make room for others already. */
+/** @throws ApiError 503 when the file was already removed to make room for others. */
 export function fetchedMedia(file: SpooledFile) {
   const use = file.use()
   if (use === null) throw serviceUnavailable('The server has no room for more media at the moment', RETRY_AFTER_S)
@@ -26,8 +26,8 @@ export function fetchedMedia(file: SpooledFile) {
 }
 
 /**
- * Passes the pieces through. Checks the type in the first bytes, so that no more of an unsupported file is read, and the
- * size that is allowed for it.
+ * Passes the pieces through. Checks the type in the first bytes, so that no more of an unsupported file is read, and
+ * the size limit of that type.
  * @throws ApiError 400
  */
 export async function* ofAnyKind(

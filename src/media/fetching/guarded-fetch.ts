@@ -66,7 +66,7 @@ export class GuardedFetcher {
           discard(response.body)
           if (!URL.canParse(location, target.href)) throw unreachable(url, 'redirected to an invalid URL', param)
           target = new URL(location, target)
-          // What the client wrote for one server is for no other, not even on a way back.
+          // A login for one server goes to no other, nor to the same one after a detour.
           if (target.origin !== url.origin) login = {}
           continue
         }
@@ -114,7 +114,7 @@ export class GuardedFetcher {
         throw unreachable(url, `its Content-Encoding, '${encoding.slice(0, 50)}', is not supported`, param)
       }
       if (Number(headers['content-length'] ?? 0) > maxBytes) throw tooLarge()
-      // A few compressed bytes can hold many, and many can hold none: both are limited.
+      // A few compressed bytes can expand to many, and many to none: both are limited.
       yield* upTo(maxBytes, decode(upTo(maxBytes, body, tooLarge)), tooLarge)
     } catch (error) {
       throw error instanceof InvalidEncoding ? unreachable(url, error.message, param, error) : error

@@ -6,7 +6,7 @@ import { serviceUnavailable } from '../../lib/errors/errors.ts'
 import { makeFolder } from '../../lib/make-folder.ts'
 import { HEAD_BYTES } from '../media-type.ts'
 
-/** Limit for all spooled media: enough for several requests that each have eight of the largest files at a time. */
+/** Limit for all spooled media: enough for several concurrent requests with eight of the largest files each. */
 const CAPACITY_BYTES = 4 * 2 ** 30
 const RETRY_AFTER_S = 10
 /** Error codes of a disk or system that is full or failing. */
@@ -119,7 +119,7 @@ export interface SpooledFile extends SpooledBytes, Disposable {
   use(): Disposable | null
 }
 
-/** @param idle has the file while it is not used. */
+/** @param idle gets the file while it is not used. */
 function spooledFile(about: SpooledBytes, idle: Set<SpooledFile>, remove: () => void): SpooledFile {
   let uses = 0
   let isWanted = true

@@ -21,11 +21,11 @@ import type {
   Received,
 } from './protocol.ts'
 
-/** Memory limit of one process, of which Node reserves much: sixteen cameras of 4K, or one of 8K. */
+/** Memory limit of one process, of which Node reserves much: enough for sixteen 4K cameras, or one of 8K. */
 const MEMORY_BYTES = 2 * 2 ** 30
-/** How long it may work without a sign of life. */
+/** How long it may go without a heartbeat. */
 const HEARTBEAT_MS = 2_000
-/** To load its code. */
+/** Time limit for loading its code. */
 const START_MS = 20_000
 const RETRY_SECONDS = 5
 /** The program of a camera process. */
@@ -37,12 +37,12 @@ export interface ArrivedFrame {
   readonly cameraTime: number | null
 }
 
-/** What the owner of an open camera is told. */
+/** Events of an open camera, for its owner. */
 export interface CameraListener {
   onDelivering(): void
   /** The owner disposes of the frame. */
   onFrame(follower: number, arrived: ArrivedFrame): void
-  /** It wants another connection: see `attach`. */
+  /** The camera needs another connection: see `attach`. */
   onAgain(): void
   /** @param loss null when the process has ended. */
   onLost(loss: CameraLoss | null): void
@@ -50,14 +50,14 @@ export interface CameraListener {
 
 /** A clip that is being recorded. */
 export interface Recording {
-  /** Resolves when the clip has ended, early where its camera ends. The owner disposes of it. */
+  /** Resolves when the clip has ended, early if its camera ends. The owner disposes of it. */
   readonly ended: Promise<LiveClip | ClipFault>
   /** Ends it now. */
   finish(): void
 }
 
 export interface CameraChildOptions {
-  /** Whether it gives up its rights before it reads. */
+  /** Whether it confines itself before it reads. */
   readonly isConfined: boolean
   readonly program: string
   readonly onExit: (child: CameraChild) => void
@@ -140,7 +140,7 @@ export class CameraChild implements FrameHolder {
     return camera
   }
 
-  /** Gives a camera that wants it another connection. */
+  /** Gives a camera the new connection that it has asked for. */
   attach(camera: number, socket: Socket): void {
     this.#hand({ type: 'attach', camera }, socket)
   }
@@ -220,7 +220,7 @@ export class CameraChild implements FrameHolder {
     return promise
   }
 
-  /** The socket of this process is closed once the other has it. */
+  /** Node closes the socket here once the other process has it. */
   #hand(message: CameraMessage, socket: Socket): void {
     this.#child.send(message, socket, (error) => {
       if (error === null) return
@@ -273,7 +273,7 @@ export class CameraChild implements FrameHolder {
   }
 }
 
-/** What a process says that a camera may have taken over. */
+/** Sanitises counts from a process that a camera may have taken over. */
 function countsOf(received: Received): Received {
   const count = (value: unknown) => (Number.isSafeInteger(value) ? Math.max(0, value as number) : 0)
   const { bytes, frames, pictures } = received

@@ -7,20 +7,20 @@ import type { CameraHosts } from './camera-hosts.ts'
 import { type CameraFault, type CameraLoss, type CameraSource, type Pace, placeOf } from './camera-source.ts'
 import type { ClipSpan, Received } from './protocol.ts'
 
-/** How long cameras may say nothing, and how soon they are tried again. */
+/** How long cameras may be silent, and how soon connections are retried. */
 export interface CameraTimes {
   /** The shortest time without frames after which a connection is closed. */
   readonly silenceMs: number
-  /** Before the first new try; doubled for each further one. */
+  /** Delay before the first retry; doubled for each further one. */
   readonly firstBackOffMs: number
   readonly longestBackOffMs: number
-  /** Cameras lock out those who try wrong passwords. */
+  /** Delay after a failed login: cameras lock out clients that try wrong passwords. */
   readonly unauthorizedMs: number
 }
 
 export interface ConnectionOptions {
   readonly source: CameraSource
-  /** Where it may connect to; null for anywhere. */
+  /** Hosts that it may connect to; null for any. */
   readonly hosts: CameraHosts | null
   readonly resolve: HostResolver | undefined
   readonly times: CameraTimes
@@ -40,19 +40,19 @@ export interface CameraMeter {
   cameraReceived(received: Received): void
 }
 
-/** Somebody who takes frames of a camera. */
+/** A consumer of a camera's frames. */
 export interface Follower {
   readonly pace: Pace
   /** The follower disposes of the frame. */
   onFrame(arrived: ArrivedFrame): void
-  /** The camera delivers, or has stopped to. */
+  /** The camera has started or stopped delivering. */
   onState(): void
 }
 
 interface Attempt {
-  /** Null where its process has ended. */
+  /** Null if its process has ended. */
   readonly loss: CameraLoss | null
-  /** For how long it has delivered; null for not at all. */
+  /** How long it delivered; null for not at all. */
   readonly deliveredMs: number | null
 }
 
@@ -61,16 +61,16 @@ interface Open {
   readonly camera: number
 }
 
-/** Half of a wait is by chance: cameras of one switch do not all come back at the same time. */
+/** The random share of a wait, so that cameras behind one switch are not all retried at the same time. */
 const JITTER = 0.5
-/** A connection that has delivered for this long was a good one: the next try comes soon. */
+/** After a connection that delivered for at least this long, the first retry comes soon. */
 const GOOD_MS = 10_000
 
-/** One camera: the connection to it, which is made again for ever. */
+/** One camera: its connection, which is retried for ever. */
 export class CameraConnection {
   readonly #options: ConnectionOptions
   readonly #followers = new Map<number, Follower>()
-  /** Those that can take a frame. */
+  /** Followers that wait for a frame. */
   readonly #wanting = new Set<number>()
   readonly #closing = new AbortController()
   readonly #ended: Promise<void>
@@ -84,17 +84,17 @@ export class CameraConnection {
     this.#ended = this.#run()
   }
 
-  /** Whether frames come. */
+  /** Whether frames arrive. */
   get isDelivering(): boolean {
     return this.#isDelivering
   }
 
-  /** Why they do not; null while they do, and before that is known. */
+  /** Why no frames arrive; null while they do, and before the reason is known. */
   get fault(): CameraFault | null {
     return this.#loss?.fault ?? null
   }
 
-  /** What more is known of the fault. */
+  /** Details of the fault. */
   get message(): string | null {
     return this.#loss?.message ?? null
   }
@@ -124,12 +124,12 @@ export class CameraConnection {
     if (this.#followers.size === 0) this.#options.onUnused()
   }
 
-  /** The newest frame as a JPEG; null where there is none. */
+  /** The newest frame as a JPEG; null if there is none. */
   async newest(): Promise<Uint8Array | null> {
     return this.#isDelivering && this.#open !== null ? this.#open.child.newest(this.#open.camera) : null
   }
 
-  /** Records a clip; null where the camera is not connected. */
+  /** Records a clip; null if the camera is not connected. */
   record(span: ClipSpan): Recording | null {
     return this.#open === null ? null : this.#open.child.record(this.#open.camera, span)
   }
@@ -218,7 +218,7 @@ export class CameraConnection {
     }
   }
 
-  /** Makes the connection that the open camera wants. */
+  /** Makes the new connection that the open camera has asked for. */
   async #attach(onLost: (loss: CameraLoss | null) => void): Promise<void> {
     const open = this.#open!
     try {
@@ -246,7 +246,7 @@ export class CameraConnection {
   }
 }
 
-/** Why no connection was made; null where it was not to be made. */
+/** Why no connection was made; null if the attempt was aborted. */
 function lossOf(error: unknown): CameraLoss | null {
   return error instanceof DialError ? error : null
 }

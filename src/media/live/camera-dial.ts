@@ -5,7 +5,7 @@ import type { CameraHosts } from './camera-hosts.ts'
 import { type CameraFault, type CameraLoss, type CameraSource, placeOf } from './camera-source.ts'
 
 export interface Dialling {
-  /** Where it may connect to; null for anywhere. */
+  /** Hosts that it may connect to; null for any. */
   readonly hosts: CameraHosts | null
   readonly resolve: HostResolver | undefined
   readonly signal: AbortSignal
@@ -50,8 +50,8 @@ function lookupOf(isAllowed: (address: string) => boolean, resolve: HostResolver
 }
 
 /**
- * Whether a name stands for addresses that are not all allowed. A name that cannot be looked up may be one later.
- * @param isAllowed says whether one is.
+ * Whether a name resolves to addresses that are not all allowed. A name that cannot be resolved now may be resolvable
+ * later, so it is not forbidden.
  */
 export function isForbidden(
   host: string,

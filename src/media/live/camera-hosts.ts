@@ -4,7 +4,7 @@ import { literalAddress } from '../../lib/public-address.ts'
 
 type Range = [ipaddr.IPv4 | ipaddr.IPv6, number]
 
-/** Where cameras may be that clients name. */
+/** Hosts of the cameras that clients may describe. */
 export class CameraHosts {
   readonly #names: ReadonlySet<string>
   readonly #ranges: readonly Range[]
@@ -16,8 +16,8 @@ export class CameraHosts {
   }
 
   /**
-   * Whether a camera may be at a host, as far as it shows without a look-up: `addresses` where that depends on what its
-   * name stands for.
+   * Whether a camera may be at a host, as far as can be said without a DNS lookup; `addresses` if that depends on the
+   * addresses of the name.
    */
   allows(host: string, port: number): boolean | 'addresses' {
     const bracketed = host.includes(':') ? `[${host}]` : host

@@ -9,31 +9,31 @@ import { type CameraFault, type CameraSource, FIRST_PICTURE } from './camera-sou
 import type { ClipSpan } from './protocol.ts'
 
 export interface CameraPoolOptions {
-  /** Whether the processes give up their rights before they read; where the system can, by default. */
+  /** Whether the processes confine themselves before they read; by default, if the system supports it. */
   readonly sandbox?: SandboxMode | undefined
   readonly resolve?: HostResolver | undefined
   readonly times?: Partial<CameraTimes> | undefined
   readonly warn?: ((message: string) => void) | undefined
   readonly meter?: CameraMeter | null | undefined
-  /** What the processes run. Tests put a hostile one in its place. */
+  /** The program of the processes. Tests replace it by a hostile one. */
   readonly program?: string
 }
 
-/** A camera that somebody follows. */
+/** A camera that is followed. */
 export interface FollowedCamera {
-  /** Whether frames come. */
+  /** Whether frames arrive. */
   readonly isDelivering: boolean
-  /** Why they do not; null while they do, and before that is known. */
+  /** Why no frames arrive; null while they do, and before the reason is known. */
   readonly fault: CameraFault | null
-  /** What more is known of the fault. */
+  /** Details of the fault. */
   readonly message: string | null
-  /** Takes one frame: the newest one, as soon as it is due. */
+  /** Asks for one frame: the newest one, as soon as it is due. */
   want(): void
-  /** From now on at another pace. */
+  /** Changes the pace from now on. */
   change(follower: Follower): void
-  /** The newest frame as a JPEG; null where there is none. */
+  /** The newest frame as a JPEG; null if there is none. */
   newest(): Promise<Uint8Array | null>
-  /** Records a clip of what the pace says that is kept, and of what comes; null where the camera is not connected. */
+  /** Records a clip of video that was kept (`Pace.keepMs`) and of what follows; null if the camera is not connected. */
   record(span: ClipSpan): Recording | null
   close(): void
 }
@@ -44,9 +44,9 @@ const TIMES: CameraTimes = {
   longestBackOffMs: 60_000,
   unauthorizedMs: 60_000,
 }
-/** Cameras of one process. */
+/** The most cameras of one process. */
 const MOST_CAMERAS = 16
-/** A camera that was open when this many processes crashed gets one of its own, for this long. */
+/** A camera that was open when this many processes crashed gets a process of its own, for this long. */
 const SUSPECT_CRASHES = 2
 const SUSPECT_MS = 600_000
 
@@ -54,13 +54,13 @@ interface Known {
   readonly organisation: string
   readonly connection: CameraConnection
   child: CameraChild | null
-  /** When processes have crashed that had the camera. */
+  /** When processes that had the camera open crashed. */
   crashes: readonly number[]
 }
 
 /**
- * Cameras that are followed, each over one connection. Those of one organisation share processes: its cameras are parsed
- * beside no other's. A process that has crashed is replaced, and its cameras are connected again.
+ * Cameras that are followed, each over one connection. No process parses cameras of two organisations. A process that
+ * has crashed is replaced, and its cameras are connected again.
  */
 export class CameraPool {
   readonly #options: CameraPoolOptions
@@ -82,7 +82,7 @@ export class CameraPool {
 
   /**
    * Follows a camera. Followers of one organisation share the connection to it.
-   * @param hosts where it may be; null for anywhere.
+   * @param hosts that it may be at; null for any.
    */
   follow(organisation: string, source: CameraSource, hosts: CameraHosts | null, follower: Follower): FollowedCamera {
     const key = keyOf(organisation, source)
@@ -107,7 +107,7 @@ export class CameraPool {
     }
   }
 
-  /** How a camera goes; null while the organisation has no follower of it. */
+  /** The state of a camera; null while the organisation does not follow it. */
   stateOf(
     organisation: string,
     source: CameraSource,
@@ -115,12 +115,12 @@ export class CameraPool {
     return this.#cameras.get(keyOf(organisation, source))?.connection ?? null
   }
 
-  /** Whether each camera that somebody follows delivers. */
+  /** Whether each followed camera delivers. */
   get states(): readonly ('delivering' | 'offline')[] {
     return [...this.#cameras.values()].map(({ connection }) => (connection.isDelivering ? 'delivering' : 'offline'))
   }
 
-  /** How long the first picture of a camera may take, before it is tried again. */
+  /** How long the first picture of a camera may take before the connection is retried. */
   get firstPictureMs(): number {
     return CONNECT_MS + FIRST_PICTURE * (this.#options.times?.silenceMs ?? TIMES.silenceMs)
   }
@@ -195,7 +195,7 @@ export class CameraPool {
   }
 }
 
-/** Cameras are the same when all that is known of them is. */
+/** Sources with the same settings are one camera. */
 function keyOf(organisation: string, { type, url, username, password, certificate }: CameraSource): string {
   return hash('sha256', JSON.stringify([organisation, type, url, username, password, certificate]), 'base64')
 }

@@ -1,4 +1,4 @@
-/** How cameras are spoken to. */
+/** The protocols of cameras. */
 export const CAMERA_TYPES = ['rtsp', 'mjpeg', 'jpeg', 'hls'] as const
 export type CameraType = (typeof CAMERA_TYPES)[number]
 
@@ -16,13 +16,13 @@ export const CAMERA_FAULTS = [
 ] as const
 export type CameraFault = (typeof CAMERA_FAULTS)[number]
 
-/** Why a camera delivers nothing, and what more is known of it: a sentence without addresses and credentials. */
+/** Why a camera delivers nothing, with details: a sentence without addresses and credentials. */
 export interface CameraLoss {
   readonly fault: CameraFault
   readonly message: string
 }
 
-/** A camera, and what it takes to log in. */
+/** A camera, and the credentials to log in. */
 export interface CameraSource {
   readonly type: CameraType
   /** Without user name and password. */
@@ -36,15 +36,18 @@ export interface CameraSource {
 /** The first picture may take this many times as long as silence: it comes with the next key frame. */
 export const FIRST_PICTURE = 6
 
-/** Which frames are decoded: all, key frames alone, or those alone where they come at least as often as they are wanted. */
+/**
+ * Which frames are decoded: all, only key frames, or (`auto`) only key frames if they arrive as often as frames are
+ * wanted.
+ */
 export const DECODES = ['auto', 'all', 'key_frames'] as const
 export type Decode = (typeof DECODES)[number]
 
-/** How often somebody wants a frame, and of which kind. */
+/** How often a follower wants a frame, and of which kind. */
 export interface Pace {
   readonly everyMs: number
   readonly decode: Decode
-  /** For how long what the camera sends is kept, for clips; not at all by default. */
+  /** How long the camera's video is kept for clips; not at all by default. */
   readonly keepMs?: number
 }
 
@@ -58,7 +61,7 @@ const PROTOCOLS: Readonly<Record<CameraType, readonly [string, string]>> = {
 }
 const PORTS: Readonly<Record<string, number>> = { 'rtsp:': 554, 'rtsps:': 322, 'http:': 80, 'https:': 443 }
 
-/** What is wrong with the address of a camera; null for nothing. */
+/** What is wrong with the address of a camera; null if it is valid. */
 export function faultOfUrl(type: CameraType, text: string): string | null {
   const [plain, secure] = PROTOCOLS[type]
   const expected = `expected an address that begins with ${plain}// or ${secure}//`

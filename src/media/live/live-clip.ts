@@ -1,13 +1,13 @@
 import type { ClipAbout } from './protocol.ts'
 
-/** What has the bytes of a clip. */
+/** Holds the bytes of a clip. */
 export interface ClipHolder {
-  /** The next ones; none at the end, and null where they are gone. */
+  /** The next bytes: empty at the end, and null if the clip is gone. */
   piece(): Promise<Uint8Array | null>
   drop(): void
 }
 
-/** No process has more of a clip, unless a camera has taken it over. */
+/** No process holds a longer clip, unless a camera has taken it over. */
 const MOST_BYTES = 64 * 2 ** 20
 
 /** A clip of a camera, in MP4. Its bytes stay in the camera's process until they are read. */
@@ -20,7 +20,7 @@ export class LiveClip implements Disposable {
     this.#holder = holder
   }
 
-  /** Reads the file, once. @returns its length in bytes; null where not all of it was there. */
+  /** Reads the file, once. @returns its length in bytes; null if it was not complete. */
   async read(write: (bytes: Uint8Array) => Promise<void>): Promise<number | null> {
     const most = Math.min(this.about.bytes, MOST_BYTES)
     for (let length = 0; ; ) {

@@ -2,14 +2,14 @@ import type { GridRegion } from '../coordinates.ts'
 import type { ImageTarget } from '../image-detail.ts'
 import type { RgbImage, Size } from '../pixels.ts'
 
-/** What has the pixels of a camera's frame. */
+/** Holds the pixels of a camera's frame. */
 export interface FrameHolder {
   view(frame: number, target: ImageTarget | Size, region: GridRegion | null): Promise<RgbImage>
   jpeg(frame: number): Promise<Uint8Array>
   release(frame: number): void
 }
 
-/** A frame of a camera. Its pixels stay in the camera's process, which hands out what is wanted of them until the release. */
+/** A frame of a camera. Its pixels stay in the camera's process, which returns the wanted parts until the release. */
 export class LiveFrame implements Disposable {
   readonly original: Size
   readonly #number: number

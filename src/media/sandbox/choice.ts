@@ -1,6 +1,6 @@
 import { whyNoSeccomp } from './seccomp.ts'
 
-/** Whether decoders are confined: where the system can, always, or never. */
+/** Whether decoders are confined: if the system supports it, always (or the server does not start), or never. */
 export type SandboxMode = 'auto' | 'require' | 'off'
 
 /** What protects the server from its decoders. */

@@ -29,7 +29,7 @@ const IF_EQUAL = 0x15
 const IF_BITS = 0x45
 const RETURN = 0x06
 
-/** What a filter answers, from `linux/seccomp.h`. */
+/** Return values of a filter, from `linux/seccomp.h`. */
 const ALLOW = 0x7fff0000
 const KILL_PROCESS = 0x80000000
 const failWith = (errno: number) => 0x00050000 | errno
@@ -48,8 +48,9 @@ const PR_SET_VMA = 0x53564d41
 type Instruction = readonly [operation: number, ifTrue: number, ifFalse: number, value: number]
 
 /**
- * A program of classic BPF that lets through what a decoder needs to compute, and fails all other system calls with EPERM.
- * @param pid the process: it may send signals to itself only.
+ * A program of classic BPF that allows the system calls that a decoder needs to compute, and fails all others with
+ * EPERM.
+ * @param pid the process: it may send signals only to itself.
  * @param takesSockets whether its parent gives it connected sockets.
  * @returns instructions of eight bytes, as `struct sock_filter` has them.
  */
@@ -82,7 +83,7 @@ export function decoderFilter(processor: Processor, pid: number, takesSockets: b
   ])
 }
 
-/** A program that lets everything through but the making of rings, as if the kernel did not know them. */
+/** A program that allows everything but creating rings, as if the kernel did not support them. */
 export function ringlessFilter(processor: Processor): Buffer {
   return assemble([
     [LOAD, 0, 0, ARCHITECTURE_OFFSET],

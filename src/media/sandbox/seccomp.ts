@@ -17,7 +17,7 @@ export function whyNoSeccomp(): string | null {
   const processor = supportedProcessor()
   if (processor === null) return `it is not implemented for ${process.arch} processors`
   try {
-    // A kernel that would take a filter looks for it, and finds that there is none.
+    // A kernel that supports filters tries to read it, and fails because the pointer is null.
     const errno = installFilter(processor, null, ALL_THREADS)
     return errno === EFAULT ? null : `the kernel does not take a seccomp filter (errno ${errno})`
   } catch (error) {
@@ -26,8 +26,8 @@ export function whyNoSeccomp(): string | null {
 }
 
 /**
- * Takes the rights of this process away, for all its threads and for good: from now on it can open no files, create no
- * sockets and start no programs. What it needs must be loaded.
+ * Confines this process, for all its threads and for good: from now on it can open no files, create no sockets and
+ * start no programs. All code that it needs must be loaded before.
  * @param takesSockets whether its parent gives it connected sockets.
  * @throws Error when the kernel refuses.
  */
@@ -36,9 +36,9 @@ export function confine({ takesSockets = false } = {}): void {
 }
 
 /**
- * Makes the processes that this thread starts from now on do without io_uring, for good, and the thread as well. With a
- * ring, a process can ask the kernel for what its filter forbids. libuv makes one when Node starts and cannot be told not
- * to, and it ends the process when a ring that it has made does not work. Container engines forbid rings likewise.
+ * Forbids io_uring, for good, to this thread and to the processes that it starts from now on. With a ring, a process
+ * can ask the kernel for what its filter forbids. libuv creates one when Node starts, which cannot be turned off, and
+ * ends the process when its ring does not work. Container engines forbid rings in the same way.
  * @throws Error when the kernel refuses.
  */
 export const forbidRings = lazy(() => install(ringlessFilter, 0))

@@ -1,14 +1,14 @@
-/** Processors that there is a filter for, by Node's names. */
+/** Processors with a filter, by Node's names. */
 export type Processor = 'x64' | 'arm64'
 
-/** Numbers of a system call; null where a processor does not have it. */
+/** Numbers of a system call; null if a processor does not have it. */
 export type CallNumbers = Readonly<Record<Processor, number | null>>
 
 const of = (x64: number | null, arm64: number | null): CallNumbers => ({ x64, arm64 })
 
 /**
- * What a decoder may ask of Linux after it has loaded its code, the most frequent calls first. None of these opens a file,
- * creates a socket, starts a program or reaches another process. Numbers are those of Linux's `unistd.h`.
+ * System calls that a decoder may make after it has loaded its code, the most frequent first. None of them opens a
+ * file, creates a socket, starts a program or reaches another process. The numbers are those of Linux's `unistd.h`.
  */
 export const ALLOWED: readonly CallNumbers[] = [
   // Descriptors that it holds: the pipes to its parent, the file of a task, and those of the event loop.
@@ -68,7 +68,7 @@ export const ALLOWED: readonly CallNumbers[] = [
   of(15, 139), // rt_sigreturn
   of(131, 132), // sigaltstack
   of(219, 128), // restart_syscall
-  // Time, chance, and what it is.
+  // Time, randomness and identity.
   of(228, 113), // clock_gettime
   of(229, 114), // clock_getres
   of(230, 115), // clock_nanosleep
@@ -89,7 +89,7 @@ export const ALLOWED: readonly CallNumbers[] = [
   of(108, 177), // getegid
 ]
 
-/** What a process may ask besides that gets connected sockets from its parent. It can make none, nor connect one. */
+/** Further calls for a process that gets connected sockets from its parent. It can neither create nor connect one. */
 export const ALLOWED_OF_SOCKETS: readonly CallNumbers[] = [
   of(55, 209), // getsockopt
   of(51, 204), // getsockname

@@ -17,16 +17,16 @@ import type { CardFolder } from '../read/weight-files.ts'
 export interface ChosenTemplate {
   /** Jinja source. */
   readonly source: string
-  /** Where it comes from, for people. */
+  /** Where it comes from, for users. */
   readonly origin: string
   /** The built-in template that it is, as a card names it; null for a template of the model's or the card's own. */
   readonly builtIn: string | null
 }
 
 /**
- * The chat template that a card names, or that is in the weights; a built-in one where neither has any.
+ * The chat template that a card names, or that is in the weights; a built-in one if neither has any.
  * @param given `engine.chatTemplate` of the card.
- * @throws CardError when the template that the card names cannot be had.
+ * @throws CardError when the template that the card names cannot be read.
  */
 export async function chooseTemplate(
   given: string | undefined,
@@ -43,7 +43,7 @@ export async function chooseTemplate(
 }
 
 const TEMPLATE_KEY = 'tokenizer.chat_template'
-/** Some models have a template of its own for conversations with tools. */
+/** Some models have a separate template for conversations with tools. */
 const TOOLS_TEMPLATE_KEY = `${TEMPLATE_KEY}.tool_use`
 
 function textAt(language: GgufMetadata, key: string): string | null {
@@ -52,8 +52,8 @@ function textAt(language: GgufMetadata, key: string): string | null {
 }
 
 /**
- * One template that renders conversations with tools by the second, as Transformers chooses between them. What stands
- * beside the marks keeps Jinja from removing white space of either.
+ * One template that renders conversations with tools by the second one, as Transformers chooses between them. The empty
+ * expressions keep Jinja from removing white space at the ends of either.
  */
 function joined(plain: string, forTools: string): string {
   const hasTools = "tools or messages | selectattr('role', 'equalto', 'tool') | list"
@@ -62,7 +62,7 @@ function joined(plain: string, forTools: string): string {
 }
 
 /**
- * How a template is called that is none of this program's own; undefined for one that is.
+ * Traits of a template that is not built in; undefined for one that is.
  * @throws CardError when it cannot be used.
  */
 export async function traitsOf(
@@ -92,7 +92,9 @@ export function chooseBuiltIn(language: GgufMetadata, place: CardFolder): Chosen
   )
 }
 
-/** The warning about a model that comes without a template; null for one that has a template, or names a built-in one. */
+/**
+ * The warning about a model without a template; null for one that has a template, or whose card names a built-in one.
+ */
 export function builtInWarning({ builtIn: name, origin }: ChosenTemplate): string | null {
   if (name === null || origin === TEMPLATE_KEY) return null
   const format =
@@ -117,7 +119,7 @@ function builtIn(name: string, language: GgufMetadata, { file }: CardFolder): Ch
   }
 }
 
-/** Whether the model expects the token that begins a text. Only tokenisers of the oldest kind do unless they say so. */
+/** Whether the model expects a BOS token. Unless the header says so, only the oldest kind of tokenisers does. */
 function beginsWithBos(language: GgufMetadata): boolean {
   const said = language.get('tokenizer.ggml.add_bos_token')
   return typeof said === 'boolean' ? said : language.get('tokenizer.ggml.model') === 'llama'

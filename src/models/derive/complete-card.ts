@@ -22,12 +22,12 @@ import { deriveTemplate, type TemplateReading } from './derived-template.ts'
 import { lackingEncoder } from './lacking-encoder.ts'
 
 export interface CompletedCard {
-  /** What `cardSchema` reads. */
+  /** Input for `cardSchema`. */
   readonly card: Record<string, unknown>
   readonly origins: Origins
 }
 
-/** Shows the model the schema of its reply, where the card does not say how. */
+/** The default prompt that shows the model the schema of its reply. */
 const SCHEMA_PROMPT = 'Answer as JSON that satisfies this JSON schema:\n{schema}'
 /** In tokens. Programs that read documents ask for up to 15,000 for a page. */
 const MOST_OUTPUT = 16_384
@@ -35,8 +35,8 @@ const MOST_OUTPUT = 16_384
 const MOST_OUTPUT_ELSEWHERE = 8192
 
 /**
- * Adds what a card leaves out: what its family says, what the headers of its files say, and what its chat template shows.
- * Each is read only for a field that needs it, so the files of a complete card are not looked at.
+ * Adds the fields that a card leaves out, from its family, the headers of its files, and its chat template. Each is
+ * read only for a field that needs it, so the files of a complete card are not read.
  * @throws CardError
  */
 export async function completeCard(written: WrittenCard, place: CardPlace): Promise<CompletedCard> {
@@ -142,7 +142,7 @@ class Completion {
     return this.#serves.some((served) => fields.some((field) => served[field] === undefined))
   }
 
-  /** Whether the card itself promises something under one of its ids. */
+  /** Whether the card itself promises something for one of its ids. */
   #promises(field: 'capabilities' | 'modalities', what: string): boolean {
     return this.#serves.some((served) => served[field]?.includes(what))
   }
@@ -152,7 +152,7 @@ class Completion {
   }
 
   /**
-   * Why images of a model in a Hugging Face folder are not served, where the card leaves open whether they are.
+   * Why images of a model in a Hugging Face folder are not served, if the card leaves that open.
    * @throws CardError for a card that promises them, without their limits.
    */
   async #unserved(): Promise<string | null> {
@@ -167,7 +167,7 @@ class Completion {
     return unserved
   }
 
-  /** The family that the card names, or that its files show. A card that says everything itself has none. */
+  /** The family that the card names, or that its files show. A complete card has none. */
   async #family(): Promise<FamilyName | null> {
     const { family, dialect } = this.#card
     if (family !== undefined) return family
@@ -210,7 +210,7 @@ class Completion {
     return reading
   }
 
-  /** Cells, and what ids may use of them. */
+  /** The number of cells, and the limits of ids. */
   async #context() {
     const { contextTokens: given, maxSequences } = this.#card.engine
     const origin = 'engine.contextTokens'
@@ -234,7 +234,7 @@ class Completion {
     if (toolSyntax !== undefined) return toolSyntax
     if (this.#leavesOpen('capabilities') && reading?.toolSyntax)
       return this.#origins.note('toolSyntax', reading.toolSyntax, PROBE)
-    // A model that promises no tools may have a template that shows it none, which the focus tool would need.
+    // The template of a model that promises no tools may show it none, which the focus tool would need.
     if (!this.#promises('capabilities', 'tool_calling')) return undefined
     if (this.#card.engine.type === 'openai') return this.#origins.note('toolSyntax', TEXT_TOOL_SYNTAX, 'default')
     return this.#origins.note('toolSyntax', family?.toolSyntax ?? undefined, 'family')
@@ -259,7 +259,7 @@ class Completion {
     return merged(found, thought, true)
   }
 
-  /** Marks of calls, thoughts and places that the engine would leave out of the model's text. */
+  /** Marks of calls, thoughts and places that the engine would otherwise remove from the model's text. */
   async #printedTokens(
     family: Family | null,
     reading: TemplateReading | null,
@@ -272,7 +272,7 @@ class Completion {
       reading !== null && typeof toolSyntax === 'string' ? (TOOL_MARKS[toolSyntax as ToolSyntaxName] ?? []) : []
     const { begin, end } = isObject(thought) ? thought : USUAL_THOUGHT
     const ends = reading !== null ? [String(end), String(begin).trim()] : []
-    // A card that says everything itself is taken at its word.
+    // A complete card is not second-guessed.
     const isOpen = reading !== null || this.#card.dialect === undefined
     const grounds = this.#serves.some(({ outputFormats }) => outputFormats?.some((format) => format !== 'text') ?? true)
     const places = isOpen && grounds ? (dialectNamed(dialect)?.marks ?? []) : []
@@ -286,13 +286,15 @@ class Completion {
     return { printedTokens }
   }
 
-  /** Forms of replies that the engine can be held to. */
+  /** Forms of replies that the engine can enforce. */
   #enforced(): readonly string[] {
     const { engine } = this.#card
     return engine.type === 'openai' ? ENFORCED[engine.constraints ?? 'none'] : ['response_format_json_schema', 'regex']
   }
 
-  /** A card that gives some of it keeps the rest of what its family, or any model that follows instructions, has. */
+  /**
+   * A card that gives some of the fields gets the rest from its family, or from the defaults for instruction models.
+   */
   #decision(family: Family | null): unknown {
     const { decision } = this.#card
     const forms = family?.decision ?? DECIDES_BY_LETTERS
@@ -342,7 +344,7 @@ interface ServedFrom {
   readonly unserved: string | null
 }
 
-/** What a model that makes embeddings or scores can take. */
+/** Inputs of a model that makes embeddings or scores. */
 const EMBEDDED = ['text', 'image']
 const PROBE = 'the chat template'
 function originOf({ projector }: FamilyMarks, { key }: Family): string {
@@ -355,7 +357,7 @@ function dialectNamed(name: unknown): Dialect | null {
   return typeof name === 'string' && name in DIALECTS ? DIALECTS[name as DialectName] : null
 }
 
-/** A family's notation is offered for what it can be about. */
+/** The output formats of a dialect that suit the modalities. */
 function formats(dialect: unknown, modalities: readonly string[]): readonly string[] {
   const offered = modalities.includes('image') ? (dialectNamed(dialect)?.formats ?? []) : []
   return ['text', ...offered.filter((format) => format !== 'clip' || modalities.includes('video'))]

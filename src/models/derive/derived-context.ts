@@ -15,7 +15,7 @@ const CELLS = 256
 const MEMORY_SHARE = 0.6
 /** The process and its libraries, without the caches. */
 const PROCESS_BYTES = 256 * 2 ** 20
-/** Leaves the prefix cache room for half as many cells again. */
+/** Leaves the prefix cache room for half the number of cells. */
 const CACHED_CELLS = 1.5
 /** Rows of the largest batch, each with a mask of 32 bits for every cell. */
 const MASK_BYTES = 512 * 4
@@ -32,7 +32,7 @@ export interface DerivedContext {
 }
 
 /**
- * How many tokens and sequences a model's cache has room for, by its training and the machine's memory.
+ * How many tokens and sequences a model's cache gets, by the model's training and the machine's memory.
  * @throws CardError when not even the weights have room.
  */
 export async function deriveContext(
@@ -43,7 +43,7 @@ export async function deriveContext(
 ): Promise<DerivedContext> {
   if (card.engine.type === 'openai')
     throw new CardError(place.file, 'engine.contextTokens', 'is needed: the servers do not say how much they take')
-  // Where other machines compute, they know what they have room for.
+  // Other machines know what they have room for.
   if (runsOnServers(card.engine)) return { ...leastContext(card, language, []), ...SEQUENCES }
   const { model, projector } = card.engine
   const weights =
@@ -70,7 +70,7 @@ export async function deriveContext(
   return { ...context, maxSequences, sequencesOrigin: "states of the model's layers, by memory" }
 }
 
-/** The lowest of the limits, with that of the training and what the card asks for. */
+/** The lowest of the given limits, the training's limit, and the card's `maxContextTokens` or a default. */
 function leastContext(card: WrittenCard, language: GgufMetadata, others: readonly (readonly [number, string])[]) {
   const asked = Math.max(...(card.serves ?? []).map(({ maxContextTokens = 0 }) => maxContextTokens), 0)
   const architecture = language.get('general.architecture')

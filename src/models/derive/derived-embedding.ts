@@ -15,21 +15,21 @@ import type { CardFolder } from '../read/weight-files.ts'
 import { runsOnServers } from '../server-engines.ts'
 import type { WrittenCard } from '../written-card.ts'
 
-/** A model that makes embeddings or rates documents. */
+/** A model that makes embeddings or scores documents. */
 interface EmbeddingFindings {
-  /** Absent where the file does not say it. */
+  /** Absent if the file does not say so. */
   readonly pooling?: Pooling
   readonly leastDimensions?: number
   readonly prompt?: string
   readonly instruction?: string
 }
 
-/** A text of many tokens is computed in one call, in memory that grows with it. */
+/** A whole text is computed in one call, whose memory grows with it. */
 const USUAL_CONTEXT = 4096
 
 /**
- * What a model's header says of its embeddings; null for a model that writes text.
- * @param written what the card says itself.
+ * Reads the embedding settings from a model's header; null for a model that writes text.
+ * @param written the card's own settings.
  */
 function embeddingOf(language: GgufMetadata, written: WrittenCard['embedding']): EmbeddingFindings | null {
   const architecture = String(language.get('general.architecture'))
@@ -46,7 +46,7 @@ function embeddingOf(language: GgufMetadata, written: WrittenCard['embedding']):
   }
 }
 
-/** Whether the last token of an input stands for all of it, so that text and pictures may be computed one after the other. */
+/** Whether the vector is that of the last token, so that text and pictures may be computed one after the other. */
 function isOfLastToken(pooling: Pooling | undefined, language: GgufMetadata): boolean {
   const architecture = String(language.get('general.architecture'))
   if (language.get(`${architecture}.attention.causal`) === false) return false
@@ -54,8 +54,8 @@ function isOfLastToken(pooling: Pooling | undefined, language: GgufMetadata): bo
 }
 
 /**
- * The card of a model that makes embeddings or rates documents, with what such a model is and what it cannot do. Any other card
- * stays as it is.
+ * Completes the card of a model that makes embeddings or scores documents, including what it cannot do. Other cards are
+ * returned unchanged.
  * @throws CardError for servers that are not asked for embeddings.
  */
 export async function withEmbedding(

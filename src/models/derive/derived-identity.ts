@@ -13,10 +13,10 @@ export interface IdentitySource {
   readonly origins: Origins
 }
 
-/** Longer texts of a header are cut: they are shown in lists. */
+/** Longer texts of a header are cut, because they are shown in lists. */
 const MAX_TEXT = 200
 
-/** Who a model is: the fields that name it, where the card leaves them out. */
+/** The fields that identify a model, if the card leaves them out. */
 export async function deriveIdentity({ card, serves, language, place, origins }: IdentitySource) {
   const isElsewhere = card.engine.type === 'openai'
   const given = isElsewhere ? card.engine.model : nameOfWeights(card.engine.model)
@@ -63,13 +63,13 @@ export async function deriveIdentity({ card, serves, language, place, origins }:
   }
 }
 
-/** When the weights were last changed, in Unix seconds; 0 where there are none. */
+/** When the weights were last changed, in Unix seconds; 0 if there are none. */
 async function changed({ engine }: WrittenCard, { directory }: CardFolder): Promise<number> {
   const found = await stat(resolve(directory, engine.model)).catch(() => null)
   return Math.floor((found?.mtimeMs ?? 0) / 1000)
 }
 
-/** A text of a header on one line, without what could not be printed. */
+/** A text of a header on one line, without unprintable characters. */
 function cleaned(value: unknown): string {
   if (typeof value !== 'string') return ''
   return value

@@ -26,16 +26,16 @@ export interface MediaSource {
   readonly headers: ModelHeaders
   readonly contextTokens: number
   readonly origins: Origins
-  /** Tells of encoders that are not used. */
+  /** Reports encoders that are not used. */
   warn(message: string): void
 }
 
-/** What the card is to have under these names. */
+/** The card's fields of these names. */
 export interface MediaLimits {
   readonly image: unknown
   readonly video: unknown
   readonly audio: unknown
-  /** The modalities of an id that names none: an encoder that is there and whose limits are known is served. */
+  /** The modalities of an id that names none: an encoder is served if it exists and its limits are known. */
   readonly modalities: readonly string[]
 }
 
@@ -47,7 +47,7 @@ const FILM_SHARE = 3 / 4
 
 const IMAGE_FIELDS = ['pixelsPerToken', 'minTokens', 'maxTokens']
 const VIDEO_FIELDS = [...IMAGE_FIELDS, 'framesPerSecond', 'maxFrames', 'layout']
-/** What `imageLimits` reads for each limit. */
+/** Header keys that `imageLimits` reads for each limit. */
 const IMAGE_KEYS: Readonly<Record<string, readonly string[]>> = {
   pixelsPerToken: ['patch_size', 'spatial_merge_size', 'projector.scale_factor'],
   minTokens: ['image_min_pixels'],
@@ -71,7 +71,7 @@ const TILE_KEYS: Readonly<Record<Tiles['grid'], readonly string[]>> = {
   windows: ['image_size', 'preproc_image_size'],
 }
 
-/** Limits of what a model is shown: for what its ids promise, and for what they leave open. */
+/** Limits of a model's media, for modalities that its ids promise or leave open. */
 export async function deriveMedia(source: MediaSource): Promise<MediaLimits> {
   const { card, serves, headers, family, warn } = source
   const isOpen = serves.some(({ modalities }) => modalities === undefined)
@@ -106,13 +106,13 @@ export async function deriveMedia(source: MediaSource): Promise<MediaLimits> {
 }
 
 interface Wanted {
-  /** Whether the model is served with it. */
+  /** Whether the modality is served. */
   readonly served: boolean
   /** Whether an id leaves its modalities open. */
   readonly isOpen: boolean
 }
 
-/** Limits of images, where the model is served with such or the card gives some of its own. */
+/** Limits of images, if the model is served with images or the card gives some limits. */
 async function imageOf(
   { card: { image }, family, headers, contextTokens, origins }: MediaSource,
   { served, isOpen }: Wanted,
@@ -137,10 +137,10 @@ async function imageOf(
   return merged(limits, image, true)
 }
 
-/** Further keys of a limit where images have fixed sizes, or sizes up to a fixed one. */
+/** Further header keys of a limit, if images have fixed sizes, or sizes up to a fixed one. */
 function countedFrom(field: string, { square, longestEdge, enlarges, tiles }: FamilyImageLimits): readonly string[] {
   if (field === 'pixelsPerToken' || field === 'rowEnds' || field === 'auto' || field === 'enlarges') return []
-  // Where the least number of tiles is known, the file gives only the number of tiles.
+  // If the least number of tiles is known, the file gives only the numbers of tiles.
   if (tiles?.grid === 'nearest' && tiles.least !== undefined) return ['preproc_min_tiles', 'preproc_max_tiles']
   if (tiles !== undefined) return TILE_KEYS[tiles.grid]
   if (square) return ['image_size']
@@ -154,16 +154,16 @@ function videoOf(
   { image, encoder, served, isOpen }: Wanted & { readonly image: unknown; readonly encoder: GgufMetadata | null },
 ): unknown {
   const given = card.video
-  // Video was shown in this way to all models before there were families.
+  // The default from before there were families.
   const takesPairs = card.engine.type === 'local' || card.engine.type === undefined
   const layout = takesPairs ? TIMED_PAIRS : { ...TIMED_PAIRS, framesPerGrid: 1 }
   if (family === null) return merged({ layout }, given, false)
   const { video: familyRule, image: imageRule }: Family = FAMILIES[family]
   const limits = isObject(image) ? image : {}
-  // Servers prepare frames as they prepare images: where all have one size, frames cannot be smaller.
+  // Servers prepare frames as they prepare images: if all images have one size, frames cannot be smaller.
   const ofServers = limits.square || limits.fills ? null : familyRule
   const rule = takesPairs ? familyRule : ofServers && videoAsImages(ofServers, imageRule, encoder)
-  // One encoder takes images and frames, so a token covers as much of either.
+  // One encoder is used for images and frames, so a token covers the same area of either.
   const side = limits.pixelsPerToken !== undefined ? { pixelsPerToken: limits.pixelsPerToken } : {}
   const video = merged(rule === null ? null : { ...side, ...rule }, given, served)
   if (isOpen && given === undefined && !isComplete(video, VIDEO_FIELDS)) return undefined
@@ -172,9 +172,9 @@ function videoOf(
 }
 
 /**
- * A family's rule where an engine takes the frames of a video as images, each with its time in words before it: servers merge
- * only the frames of whole videos, to which they give times of their own.
- * @param encoder whose processor enlarges images below a size.
+ * A family's rule for engines that get the frames of a video as images, each after its timestamp as text: servers merge
+ * frames only in whole videos, to which they add timestamps of their own.
+ * @param encoder its processor enlarges images below a size.
  */
 function videoAsImages(video: VideoRule, image: ImageRule | null, encoder: GgufMetadata | null): VideoRule {
   const pixels = encoder?.get(LEAST_PIXELS)
@@ -204,7 +204,7 @@ async function audioOf({ card, headers, contextTokens, origins, warn }: MediaSou
   return origins.note('audio', { ...rule, maxTokens }, 'the audio projector')
 }
 
-/** No picture may fill the context; one that always has the same size, or as many tiles, cannot be made smaller. */
+/** Limits with which no picture fills the context. One of a fixed size or number of tiles cannot be made smaller. */
 function fitting(limits: FamilyImageLimits, most: number): FamilyImageLimits {
   const { minTokens, maxTokens, square, enlarges, fills, tiles } = limits
   if (
@@ -220,7 +220,7 @@ function fitting(limits: FamilyImageLimits, most: number): FamilyImageLimits {
   return { ...limits, maxTokens: Math.max(minTokens, most) }
 }
 
-/** As many frames of a video as fit. */
+/** Limits for as many frames of a video as fit. */
 function shortened(video: Readonly<Record<string, unknown>>, most: number): unknown {
   const { maxTokens, maxFrames, layout } = video as {
     maxTokens: number

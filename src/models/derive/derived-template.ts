@@ -5,20 +5,20 @@ import { probeGuarded, TemplateError } from '../read/model-reader.ts'
 import type { CardFolder } from '../read/weight-files.ts'
 import { builtInWarning, chooseBuiltIn, chooseTemplate, templateFailure } from './chosen-template.ts'
 
-/** What a model's chat template says of it. */
+/** What a model's chat template shows about the model. */
 export interface TemplateReading extends TemplateFindings {
-  /** The built-in template that stands in for the model's own, as a card names it. */
+  /** The built-in template that replaces the model's own, as a card names it. */
   readonly builtIn?: string
-  /** Why it does. */
+  /** Why the template was chosen. */
   readonly origin: string
 }
 
 /**
- * Probes the chat template that a card names or that is in the weights. Where there is none, or none that can be used, a
- * built-in one takes its place; nothing is known then of the model's tools and thoughts.
+ * Probes the chat template that a card names or that is in the weights. If there is none that can be used, a built-in
+ * one replaces it; then nothing is known about the model's tools and thoughts.
  * @param given `engine.chatTemplate` of the card.
- * @throws CardError when the template that the card names cannot be used, and for one that ended its process: what is
- * meant to end a server is not served with another template either.
+ * @throws CardError when the template that the card names cannot be used, and for one that ended its process: a model
+ * that may be crafted to end a server is not served with another template either.
  */
 export async function deriveTemplate(
   given: string | undefined,

@@ -4,26 +4,26 @@ import { MAX_LAYERS } from '../read/gguf.ts'
 import { GgufArray } from '../read/gguf-value.ts'
 import type { CardFolder } from '../read/weight-files.ts'
 
-/** What a model's cache takes, in bytes. */
+/** Memory of a model's cache, in bytes. */
 export interface KvCost {
   /** Keys and values of one token, in all layers. */
   readonly perCell: number
-  /** States of the layers that keep one for each sequence in place of keys and values. */
+  /** States of the layers that keep a state for each sequence instead of keys and values. */
   readonly perSequence: number
 }
 
-/** How keys and values are stored, in ggml's words: llama-server's `--cache-type-k` and `--cache-type-v`. */
+/** ggml's types for keys and values, as for llama-server's `--cache-type-k` and `--cache-type-v`. */
 export const KV_TYPES = ['f16', 'q8_0'] as const
 export type KvType = (typeof KV_TYPES)[number]
 
-/** Bytes of one number. In Q8_0, a block of 32 numbers of 8 bits has a factor of 16 bits. */
+/** Bytes of one number. In Q8_0, a block of 32 numbers of 8 bits has a scale of 16 bits. */
 const BYTES: { readonly [Type in KvType]: number } = { f16: 2, q8_0: 34 / 32 }
 const BLOCK = 32
 const F32_BYTES = 4
 
 /**
- * Reads the cost from a model's header. The engine keeps all cells of layers with a sliding window too, because a prefix
- * that is used again needs them, so such layers cost as much as others.
+ * Reads the cost from a model's header. The engine keeps all cells of layers with a sliding window too, because a
+ * reused prefix needs them, so these layers cost the same as others.
  * @throws Error for sizes that no model has.
  */
 export function kvCost(language: GgufMetadata, type: KvType = 'f16'): KvCost {
@@ -47,7 +47,7 @@ export function kvCostOf(language: GgufMetadata, type: KvType | undefined, { fil
   }
 }
 
-/** Why a model's keys and values cannot be stored in this way; null when they can. */
+/** Why a model's keys and values cannot have this type; null if they can. */
 export function kvTypeProblem(language: GgufMetadata, type: KvType): string | null {
   if (type === 'f16') return null
   const odd = readLayers(language)

@@ -13,9 +13,12 @@ interface Asked {
 }
 
 export interface LackingEncoder {
-  /** Whether the card, or what the model is known by, promises what the files lack. Otherwise models like it may have it. */
+  /**
+   * Whether the card, or the model's identity, promises the missing modality. Otherwise, only similar models may have
+   * it.
+   */
   readonly isPromised: boolean
-  /** What is missing and what to do about it. */
+  /** Which encoder is missing, and what to do about it. */
   readonly message: string
 }
 
@@ -23,7 +26,7 @@ const ADVICE =
   'Name the file of the encoder (mmproj) in engine.projector: lookout pull fetches it, and lookout add takes it as ' +
   '--mmproj. Or write "modalities": ["text"] into the card'
 
-/** What a model is meant to see or hear with, where its files hold no encoder for it. Null where nothing is missing. */
+/** The encoder that a model should have, but its files lack. Null if none is missing. */
 export async function lackingEncoder(
   { engine, family: known, written }: Asked,
   headers: ModelHeaders,
@@ -53,7 +56,7 @@ export async function lackingEncoder(
   return lacks(`Models of ${family.title} take ${kind}, but the model's files hold no encoder for that.`, isPromised)
 }
 
-/** Whether the card says of each of its ids that it is for text. */
+/** Whether the card declares each of its ids as text only. */
 function isTextByWish({ serves }: Readonly<Record<string, unknown>>): boolean {
   if (!Array.isArray(serves)) return false
   return serves.every(
@@ -61,7 +64,7 @@ function isTextByWish({ serves }: Readonly<Record<string, unknown>>): boolean {
   )
 }
 
-/** The family of the card; without one, the first whose language models these may be. */
+/** The family of the card; without one, the first whose language models have this architecture. */
 function familyOf(name: FamilyName | null | undefined, language: GgufMetadata): Family | null {
   if (name) return FAMILIES[name]
   const architecture = String(language.get('general.architecture'))
@@ -81,7 +84,7 @@ function isTooSmall({ fewestLayers = 0 }: Family, language: GgufMetadata): boole
   return typeof layers === 'number' && layers < fewestLayers
 }
 
-/** Whether only models that see have such a file. Some architectures have models for text alone as well. */
+/** Whether the header is that of a model that sees. Some architectures also have text-only models. */
 function isNamedByFile({ key }: Family, language: GgufMetadata): boolean {
   return (key !== undefined && language.has(key)) || /vl/i.test(String(language.get('general.architecture')))
 }

@@ -1,16 +1,16 @@
 import { IGNORING_ADAPTERS, NO_PRODUCTS, WITHOUT_ADAPTERS } from '../../families/without-adapters.ts'
 import type { GgufField, GgufHeader, GgufTensor } from './gguf.ts'
 
-/** `ggml_type`s in which adapters are: F32, F16, Q8_0 and BF16. */
+/** The `ggml_type`s of adapters: F32, F16, Q8_0 and BF16. */
 const TYPES = [0, 1, 8, 30]
-/** `ggml_type` of weights that llama.cpp computes no adapter beside. */
+/** `ggml_type` of weights for which llama.cpp supports no adapters. */
 const NVFP4 = 40
 /** GGUF's number of the type of a field. */
 const FLOAT32 = 6
 
 /**
- * Why a LoRA adapter does not fit a model, as a predicate; null if it does. llama.cpp checks only some of this, and ends the
- * process at the rest.
+ * Why a LoRA adapter does not fit a model, as a predicate; null if it does. llama.cpp checks only some of this, and
+ * crashes on the rest.
  * @param model headers of all parts of the model's file, the first one first.
  */
 export function adapterProblem({ fields, tensors }: GgufHeader, model: readonly GgufHeader[]): string | null {
@@ -35,7 +35,7 @@ export function adapterProblem({ fields, tensors }: GgufHeader, model: readonly 
   const precise = [...pairs.keys()].find((name) => WITHOUT_ADAPTERS.get(String(architecture))?.test(name))
   if (precise !== undefined)
     return `changes '${precise}', which llama.cpp cannot do in the architecture '${architecture}'`
-  // It has no tensor of its own, and llama.cpp would take the changes of rows for changes of columns.
+  // The output has no tensor of its own, and llama.cpp would apply changes of rows to columns.
   if (pairs.has('token_embd.weight') && !weights.has('output.weight'))
     return "changes 'token_embd.weight', which is also the output of the model: llama.cpp cannot do that"
   const ignoring = IGNORING_ADAPTERS.get(String(architecture))
@@ -56,7 +56,7 @@ function isFiniteFloat(field: GgufField | undefined): boolean {
   return field === undefined || (field.bytes.readUInt32LE() === FLOAT32 && Number.isFinite(field.value))
 }
 
-/** Shapes have their innermost side first. The rank is the side that both have in common. */
+/** Shapes begin with the innermost dimension. The rank is the dimension that both sides share. */
 function fits({ name, shape }: GgufTensor, { shape: a }: GgufTensor, { shape: b }: GgufTensor): boolean {
   const [inputs, outputs] = shape
   const isOfTokens = name.endsWith('token_embd.weight')

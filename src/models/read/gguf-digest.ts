@@ -1,6 +1,6 @@
 import { GgufArray, type GgufValue } from './gguf-value.ts'
 
-/** The metadata of a header as the process that read it passes it on. */
+/** The metadata of a header, as the reading process sends it. */
 export type PackedMetadata = ReadonlyMap<string, string | number | boolean | PackedArray>
 
 interface PackedArray {
@@ -9,20 +9,20 @@ interface PackedArray {
   readonly bytes: Uint8Array
 }
 
-/** Elements of an array that is passed on in any case: one for each layer, and what is as short. */
+/** The most elements of an array that is always sent, such as one for each layer. */
 const MOST_ELEMENTS = 4096
-/** Bytes of all such arrays and texts. Chat templates have a few ten thousand. */
+/** The most bytes of all these arrays and texts. Chat templates have some ten thousand. */
 const MOST_BYTES = 2 ** 22
-/** Maximum characters of a text. Longer ones are cut, which the limit of chat templates is below. */
+/** The most characters of a text. Longer ones are cut, so the limit of chat templates is below this. */
 export const MOST_CHARACTERS = 2 ** 18 + 1
-/** Long arrays that are needed, and the most elements of each. */
+/** Long arrays that are sent too, and the most elements of each. */
 const LONG_ARRAYS: ReadonlySet<string> = new Set(['tokenizer.ggml.tokens', 'tokenizer.ggml.token_type'])
 const MOST_TOKENS = 2 ** 20
 const MOST_TOKEN_BYTES = 2 ** 26
 
 /**
- * Leaves out long fields that are never read, such as merges and scores.
- * @throws Error for more than a model can need.
+ * Packs the metadata without long fields that are never read, such as merges and scores.
+ * @throws Error for more metadata than a model can need.
  */
 export function packMetadata(metadata: ReadonlyMap<string, GgufValue>): PackedMetadata {
   const packed = new Map<string, string | number | boolean | PackedArray>()

@@ -1,7 +1,7 @@
 import type { FileHandle } from 'node:fs/promises'
 import type { GgufTensor } from './gguf.ts'
 
-/** Types of numbers that other formats have as well. Little-endian. */
+/** Types of numbers that other formats also have. Little-endian. */
 export type NumberType = 'F32' | 'F16' | 'BF16'
 
 export const NUMBER_BYTES: Readonly<Record<NumberType, number>> = { F32: 4, F16: 2, BF16: 2 }
@@ -50,7 +50,7 @@ const LAYOUTS: Readonly<Record<number, Layout>> = {
   30: { type: 'BF16', blockBytes: 2, blockValues: 1 },
 }
 
-/** Blocks of a scale in F16 and 32 factors in int8: https://github.com/ggml-org/ggml/blob/master/src/ggml-common.h */
+/** Blocks of an F16 scale and 32 int8 values: https://github.com/ggml-org/ggml/blob/master/src/ggml-common.h */
 function unpackQ8(packed: Buffer): Buffer {
   const blocks = packed.length / Q8_0_BYTES
   const values = new Float32Array(blocks * Q8_0_VALUES)

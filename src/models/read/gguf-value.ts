@@ -1,4 +1,4 @@
-/** A value of the metadata. 64-bit integers become numbers: none that matters here is too large for that. */
+/** A value of the metadata. 64-bit integers become numbers: no relevant one exceeds 2^53. */
 export type GgufValue = string | number | boolean | GgufArray
 
 /** The largest vocabularies have some 260,000 tokens and twice as many merges. */
@@ -6,7 +6,7 @@ const MAX_STRINGS = 2 ** 21
 const STRING = 8
 const ARRAY = 9
 
-/** An array of the metadata, whose elements are read when they are asked for. */
+/** An array of the metadata, whose elements are read on demand. */
 export class GgufArray implements Iterable<GgufValue> {
   readonly length: number
   /** Type of the elements, as the file numbers it. */
@@ -27,7 +27,7 @@ export class GgufArray implements Iterable<GgufValue> {
     return reader.value(this.type)
   }
 
-  /** The first places of some texts, by text. The others are not made into strings, which would take most of the time. */
+  /** The first index of each text. Other elements are not decoded, which would take most of the time. */
   find(texts: Iterable<string>): Map<string, number> {
     const found = new Map<string, number>()
     if (this.type !== STRING) return found
@@ -51,7 +51,7 @@ export class GgufArray implements Iterable<GgufValue> {
   }
 }
 
-/** What was read does not reach to the end of the header. */
+/** The buffer ends before the header does. */
 export class EndOfHead extends Error {
   constructor() {
     super('the file is truncated')
@@ -103,15 +103,15 @@ export class GgufReader {
     return this.#buffer.readUInt32LE(this.take(4))
   }
 
-  /** Without a BigInt, which would take most of the time over a large vocabulary. */
+  /** Without a BigInt, which would take most of the time for a large vocabulary. */
   uint64(): number {
     const at = this.take(8)
     return this.#buffer.readUInt32LE(at) + this.#buffer.readUInt32LE(at + 4) * 2 ** 32
   }
 
   /**
-   * A number of things that follow.
-   * @param bytes that each of them takes at least.
+   * Reads the number of elements that follow.
+   * @param bytes the least size of each element.
    * @throws Error when there are more than `most`, or more than the file has room for.
    */
   count(what: string, most: number, bytes: number): number {
@@ -141,7 +141,7 @@ export class GgufReader {
   }
 
   skip(type: number, count: number): void {
-    // Nor does ggml read them.
+    // ggml does not read them either.
     if (type === ARRAY) throw new Error('the file has nested arrays in its metadata, which are not supported')
     if (type === STRING) for (let i = 0; i < count; i++) this.take(this.uint64())
     else this.take(scalarOf(type).bytes * count)
@@ -150,7 +150,7 @@ export class GgufReader {
   /** @returns where the bytes begin. */
   take(bytes: number): number {
     const at = this.#at
-    // More of a file that has no more need not be read.
+    // Reading more of the file would not help.
     if (at + bytes > this.#size) throw new Error('the file is truncated')
     if (at + bytes > this.#buffer.length) throw new EndOfHead()
     this.#at += bytes

@@ -2,7 +2,7 @@ import { type FileHandle, open } from 'node:fs/promises'
 import type { GgufField, GgufTensor } from './gguf.ts'
 import type { GgufValue } from './gguf-value.ts'
 
-/** A value of the metadata in the form in which it is written. */
+/** A value of the metadata, encoded. */
 export type WrittenField = Pick<GgufField, 'bytes'>
 
 export interface WrittenFile {
@@ -66,7 +66,7 @@ export function tensorBytes({ type, shape }: Pick<GgufTensor, 'type' | 'shape'>)
   return (elements / values) * bytes
 }
 
-/** Values and bytes that belong together in a tensor. */
+/** Values and bytes of a block of this type. */
 export function blockOf(type: number): Block {
   const block = BLOCKS[type]
   if (block === undefined) throw new Error(`Tensors of type ${type} are not supported.`)

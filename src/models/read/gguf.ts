@@ -5,8 +5,8 @@ import { openPlain } from './plain-file.ts'
 /**
  * Reads the header of GGUF files: https://github.com/ggml-org/ggml/blob/master/docs/gguf.md
  *
- * `@huggingface/gguf` 0.4.6 does not serve here: it reads zeros where a file is cut off within its header, cuts a string
- * that is longer than what it has read so far, both without an error, and makes an object of every token.
+ * `@huggingface/gguf` 0.4.6 is not used: without an error, it reads zeros if a file is truncated within its header, and
+ * cuts a string that is longer than its buffer. It also makes an object of every token.
  */
 
 /** An entry of the metadata. */
@@ -43,7 +43,9 @@ const MAX_TENSORS = 2 ** 16
 export const MAX_LAYERS = 1024
 /** A file may claim up to this many layers without tensors for them: they cost nothing. */
 const FEW_LAYERS = 64
-/** Bytes of a field: the length of its key, its type and its value. A tensor has all but its name and its sides. */
+/**
+ * The fewest bytes of a field: the length of its key, its type and its value. For a tensor, all but its name and shape.
+ */
 const LEAST_FIELD_BYTES = 13
 const LEAST_TENSOR_BYTES = 24
 /** The header of a large vocabulary takes some 10 MB. */
@@ -58,7 +60,7 @@ export interface ByteSource {
 }
 
 /**
- * Reads the metadata of a file, and nothing of its tensors.
+ * Reads the metadata of a file, without its tensors.
  * @throws Error that says why the file cannot be read.
  */
 export async function readGgufMetadata(path: string): Promise<ReadonlyMap<string, GgufValue>> {
@@ -68,7 +70,7 @@ export async function readGgufMetadata(path: string): Promise<ReadonlyMap<string
 }
 
 /**
- * Reads a header, including the list of tensors, and no more of the source than that takes.
+ * Reads a header, including the list of tensors, and nothing else of the source.
  * @param from the path of a file, or its bytes.
  * @throws Error that says why the header cannot be read.
  */
@@ -94,8 +96,8 @@ async function fileBytes(file: FileHandle): Promise<ByteSource> {
 }
 
 /**
- * Reads more and more of a source until its header is in what was read.
- * @param parse gives null when the header reaches beyond that.
+ * Reads more and more of a source until the header is complete.
+ * @param parse returns null if the header reaches beyond the bytes.
  */
 export async function readHead<Header>(
   source: ByteSource,
@@ -107,14 +109,14 @@ export async function readHead<Header>(
     head = Buffer.concat([head, await source.read(head.length, length - head.length)])
     const header = await parse(head, source.size)
     if (header !== null) return header
-    // A source that ends early has been cut off since it was asked for its size.
+    // A source that ends early was truncated after its size was read.
     if (head.length < length || length === source.size) throw new Error('the file is truncated')
     if (bytes === MAX_HEADER_BYTES) throw new Error(`the file's header is larger than ${MAX_HEADER_BYTES} bytes`)
   }
 }
 
 /**
- * The header of a file of which this is the beginning; null when it reaches beyond that.
+ * Parses a header from the beginning of a file; null if it reaches beyond that.
  * @throws Error that says why it cannot be read.
  */
 export function parseHead(head: Buffer, size: number): GgufHeader | null {
@@ -176,14 +178,14 @@ function checkLayers(fields: ReadonlyMap<string, GgufField>, tensorCount: number
   if (!(layers >= 0 && layers <= MAX_LAYERS)) {
     throw new Error(`the file names ${layers} layers; at most ${MAX_LAYERS} are supported`)
   }
-  // The first part of a model in several may have no tensors, and names the number of all.
+  // The first part of a split model may have no tensors, but has the number of all.
   const all = fields.get('split.tensors.count')?.value
   const tensors = typeof all === 'number' ? Math.max(all, tensorCount) : tensorCount
   if (tensors > 0 && layers > Math.max(tensors, FEW_LAYERS))
     throw new Error(`the file names ${layers} layers and has ${tensors} tensors`)
 }
 
-/** @returns the tensor with its offset from where the data begins. */
+/** @returns the tensor, with its offset relative to the start of the data. */
 function readTensor(reader: GgufReader): GgufTensor {
   const name = reader.string()
   const dimensions = reader.uint32()

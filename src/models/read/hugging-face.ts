@@ -9,24 +9,24 @@ import { SERVER_ENGINES, type ServerEngine } from '../server-engines.ts'
 import { readPlain } from './plain-file.ts'
 import type { CardFolder } from './weight-files.ts'
 
-/** What a folder of Hugging Face says of a model, under the keys that the header of a GGUF file has for it. */
+/** A model's settings from a Hugging Face folder, under the keys of a GGUF header. */
 export interface FolderHeaders {
   readonly language: GgufMetadata
-  /** Null for a model without an image encoder, or with one that is not known here. */
+  /** Null for a model without an image encoder, or with an unknown one. */
   readonly encoder: GgufMetadata | null
-  /** The family of the model's architecture; null where that decides on none. */
+  /** The family of the model's architecture; null if the architecture does not determine one. */
   readonly family: FamilyName | null
-  /** How images are sent to a server that has the model; null for a model whose images are not served. */
+  /** How images are sent to a server with the model; null for a model whose images are not served. */
   readonly images: ImageProcessing | null
-  /** Why its images, or its sound, are not served; null for a language model, and where images are served. */
+  /** Why its images or sound are not served; null for a language model, and if images are served. */
   readonly unserved: string | null
   /** Tokens that end a reply. */
   readonly stopTokens: readonly number[]
 }
 
 /**
- * Key for the pixels of the smallest image that the processor leaves as it is. It is no limit of the model's: a family may
- * want its images larger.
+ * Key for the pixels of the smallest image that the processor does not enlarge. It is no limit of the model: a family
+ * may want larger images.
  */
 export const LEAST_PIXELS = 'preprocessor.min_pixels'
 
@@ -35,13 +35,13 @@ type Json = Readonly<Record<string, unknown>>
 /** Tokens that end a reply in some vocabulary, even if its settings do not say so. */
 const TURN_ENDS = ['<|im_end|>', '<|endoftext|>', '<|eot_id|>', '<|eom_id|>', '<end_of_turn>', '<|end_of_text|>']
 const MESSAGE_END = '<|end|>'
-/** Where a vocabulary has these, a reply is several messages, and `MESSAGE_END` ends one of them. */
+/** If a vocabulary has these, a reply is several messages, and `MESSAGE_END` ends one of them. */
 const REPLY_ENDS = [
   ['<|return|>', '<|call|>'],
   ['<|calls|>', '<|flush|>'],
 ]
 
-/** Rules that extend a context by a factor. What others extend is in the context that config.json names. */
+/** RoPE rules that extend the context by a factor. Extensions by other rules are included in config.json's context. */
 const EXTENDED_BY_FACTOR = ['linear', 'dynamic', 'yarn']
 
 /** The largest known vocabularies have some 260,000 tokens. */
@@ -127,8 +127,8 @@ export async function readFolderHeaders(name: string, place: CardFolder): Promis
 }
 
 /**
- * What a folder says for servers of an engine. SGLang looks for images in the text of a prompt, by marks of its own for each
- * model; only those of models whose sizes the family knows are known here.
+ * A folder's settings for servers of an engine. SGLang finds images in the text of a prompt by marks that depend on the
+ * model; they are known here only for models whose image sizes the family knows.
  */
 export function headersFor(engine: ServerEngine, headers: FolderHeaders): FolderHeaders {
   if (engine === 'vllm' || headers.images === null || headers.images.limits === null) return headers
@@ -157,7 +157,7 @@ async function readJson(folder: string, file: string, place: CardFolder): Promis
   return json
 }
 
-/** Tokens that a model takes, as vLLM and SGLang read its config.json; not a number where that says nothing. */
+/** The context in tokens, as vLLM and SGLang read it from config.json; not a number if config.json has none. */
 function contextOf(text: Json): unknown {
   const { max_position_embeddings: positions, model_type: type } = text
   if (isContextExtended(String(type))) return positions
@@ -171,7 +171,7 @@ function contextOf(text: Json): unknown {
   return typeof original === 'number' ? Math.floor(original * rule.factor) : positions
 }
 
-/** The tokens around and in place of an image that config.json names by their numbers. */
+/** The tokens that begin, stand for, and end an image, whose ids are in config.json. */
 function marksOf(config: Json, tokens: readonly string[]): readonly (string | undefined)[] | undefined {
   const ids = [config.vision_start_token_id, config.image_token_id, config.vision_end_token_id]
   return ids.every((id) => typeof id === 'number') ? ids.map((id) => tokens[id as number]) : undefined
@@ -182,7 +182,7 @@ interface Templates {
   readonly forTools: unknown
 }
 
-/** Those that Transformers takes: files of their own, an older file of processors, or the settings of the tokenizer. */
+/** The templates that Transformers uses: from template files, an older processor file, or the tokenizer's settings. */
 async function readTemplates(folder: string, settings: Json, older: () => Promise<Json | null>): Promise<Templates> {
   const fileOf = (...path: string[]) => readPlain(join(folder, ...path)).catch(() => undefined)
   const plain = await fileOf('chat_template.jinja')
@@ -208,7 +208,7 @@ function vocabularyOf(tokenizer: Json): { readonly tokens: readonly string[]; re
   const types: number[] = []
   const add = (id: unknown, token: unknown, type: number) => {
     if (typeof id !== 'number' || typeof token !== 'string') return
-    // An array with an element so far behind the others would fill the memory.
+    // An array with an element at a huge index would fill the memory.
     if (!(Number.isInteger(id) && id >= 0 && id < MAX_TOKENS)) return
     tokens[id] = token
     types[id] = type

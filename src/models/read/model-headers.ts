@@ -7,7 +7,7 @@ import { type FolderHeaders, headersFor } from './hugging-face.ts'
 import { readFolder, readMetadata } from './model-reader.ts'
 import type { CardFolder } from './weight-files.ts'
 
-/** The files that a card names: those of a local model, a folder of Hugging Face for one that runs elsewhere, or none. */
+/** The files that a card names: those of a local model, a Hugging Face folder for one that runs elsewhere, or none. */
 export type NamedFiles =
   | { readonly type?: 'local' | undefined; readonly model: string; readonly projector?: string | undefined }
   | { readonly type: ServerEngine; readonly tokenizer: string }
@@ -18,11 +18,11 @@ const NO_HEADER: GgufMetadata = new Map()
 export type ModelHeaders = ReturnType<typeof modelHeaders>
 
 /**
- * Headers of the files that a card names. Each is read once, and only when it is asked for. A folder of Hugging Face is read
- * as the headers that GGUF files of the model would have. All throw a CardError when a file cannot be read.
+ * Headers of the files that a card names. Each is read once, on demand. A Hugging Face folder is read as the headers
+ * that GGUF files of the model would have. All throw a CardError when a file cannot be read.
  */
 export function modelHeaders(files: NamedFiles, place: CardFolder) {
-  /** What a folder of Hugging Face says of the model's media; null for other files. */
+  /** The headers from a Hugging Face folder; null for other files. */
   const folder = lazy(async (): Promise<FolderHeaders | null> => {
     return runsOnServers(files) ? headersFor(files.type, await readFolder(files.tokenizer, place)) : null
   })

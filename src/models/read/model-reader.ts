@@ -27,8 +27,8 @@ export const READER = {
 } as const
 
 /**
- * The process in which this one has files of models read. Models are made by strangers: what they hold may be meant to
- * end a server. What comes back is bounded, and nothing else of this program parses such files while it serves.
+ * The process that reads files of models for this one. Models are untrusted: their files may be crafted to crash a
+ * server. The results are bounded, and no other part of this program parses these files while it serves.
  */
 const reader = new GuardedProcess<ReaderQuestion, Attempt<unknown>>(READER)
 
@@ -60,7 +60,7 @@ export function readAdapterProblem(path: string, model: readonly string[]): Prom
   })
 }
 
-/** Reads the small files of a folder of Hugging Face. @throws Error that names the card, and the file where it can. */
+/** Reads the small files of a Hugging Face folder. @throws Error that names the card and, if possible, the file. */
 export function readFolder(name: string, { file, directory }: CardFolder): Promise<FolderHeaders> {
   return ask<FolderHeaders>({ type: 'folder', name, place: { file, directory } }).catch((error: Error) => {
     if (!(error instanceof ProcessEnded)) throw error
@@ -76,7 +76,7 @@ export class TemplateError extends Error {
 }
 
 /**
- * What a template says of its model, and how it is called.
+ * Probes what a template shows about its model, and how to call it.
  * @param milliseconds of processor time.
  * @throws TemplateError; ProcessEnded for one that loops for ever or fills the memory; ApiError 503.
  */
@@ -87,7 +87,7 @@ export async function probeGuarded(source: string, milliseconds = LIMIT_MS): Pro
   try {
     return await ask<TemplateReport>({ type: 'template', source }, milliseconds)
   } catch (error) {
-    // Where no process can be started, nothing is known of the template.
+    // If no process can be started, the template is not to blame.
     if (error instanceof ProcessEnded || error instanceof ApiError) throw error
     throw new TemplateError((error as Error).message, { cause: error })
   }

@@ -7,7 +7,7 @@ const MAX_BYTES = 2 ** 26
 const FLAGS = constants.O_RDONLY | constants.O_NONBLOCK
 
 /**
- * Opens a file that a stranger may have made, or put something else in its place.
+ * Opens a file from an untrusted source, which may have been replaced by something else.
  * @throws the error of the system; Error for a pipe, a device or a folder, which may never end or answer.
  */
 export async function openPlain(path: string): Promise<FileHandle> {

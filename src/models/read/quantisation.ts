@@ -40,7 +40,7 @@ const NAMES: Readonly<Record<number, string>> = {
   41: 'Q2_0',
 }
 
-/** In which form most of a model's numbers are; null when its file does not say. */
+/** The quantisation of most of a model's weights; null if its file does not say so. */
 export function quantisation(language: GgufMetadata): string | null {
   const type = language.get('general.file_type')
   return typeof type === 'number' ? (NAMES[type] ?? null) : null

@@ -10,17 +10,17 @@ import { readFolderHeaders } from './hugging-face.ts'
 import type { CardFolder } from './weight-files.ts'
 
 export type ReaderQuestion =
-  /** The metadata of a file. With `size`, its tensors must begin within that. */
+  /** Reads the metadata of a file. With `size`, its tensors must begin within that. */
   | { readonly type: 'file'; readonly path: string; readonly size: number | null }
-  /** The same of a file of which this is the beginning; null when its header reaches beyond that. */
+  /** The same from the beginning of a file; null if its header reaches beyond that. */
   | { readonly type: 'head'; readonly head: Uint8Array; readonly size: number }
   /** Why an adapter does not fit a model, or null. `model`: the parts of its file. */
   | { readonly type: 'adapter'; readonly path: string; readonly model: readonly string[] }
-  /** The small files of a folder of Hugging Face. */
+  /** The small files of a Hugging Face folder. */
   | { readonly type: 'folder'; readonly name: string; readonly place: CardFolder }
-  /** What a template says of its model. */
+  /** Probes a template. */
   | { readonly type: 'template'; readonly source: string }
-  /** The prompt of each conversation. */
+  /** Renders the prompt of each conversation. */
   | { readonly type: 'render'; readonly source: string; readonly conversations: readonly Variables[] }
 
 type Variables = Readonly<Record<string, unknown>>
@@ -30,7 +30,7 @@ export interface TemplateReport {
   readonly traits: TemplateTraits
 }
 
-/** A rendered prompt holds placeholders for what clients write, so it is far shorter. */
+/** A rendered prompt has placeholders for clients' texts, so it is far shorter. */
 const MOST_RENDERED = 2 ** 24
 
 let last: { readonly source: string; readonly template: JinjaTemplate } | null = null

@@ -26,7 +26,7 @@ function placesOf(tokens: readonly unknown[], wanted: ReadonlySet<unknown>): Map
   return places
 }
 
-/** Long arrays of a GGUF file are read where they are. */
+/** Long arrays of a GGUF file are not copied. */
 function list(value: unknown): GgufArray | readonly unknown[] | null {
   return value instanceof GgufArray || Array.isArray(value) ? value : null
 }

@@ -50,7 +50,7 @@ interface PartNumber {
   readonly count: number
 }
 
-/** Null for the path of a file that is no part of a model. */
+/** Null for a path that is not that of a part. */
 export function partNumber(path: string): PartNumber | null {
   const groups = PART.exec(path)?.groups
   return groups === undefined
@@ -58,7 +58,7 @@ export function partNumber(path: string): PartNumber | null {
     : { stem: groups.stem!, number: Number(groups.number), count: Number(groups.count) }
 }
 
-/** The parts of a model, of which the path names one; of one in more than any has, the first ones. */
+/** The parts of a model, given the path of one of them; only the first `MAX_PARTS` if the name claims more. */
 export function partPaths(path: string): string[] {
   const part = partNumber(path)
   if (part === null || part.count === 0) return [path]
@@ -74,7 +74,7 @@ export function partsOf(path: string): string[] {
   return isFirstPart(path) ? partPaths(path) : [path]
 }
 
-/** What a file of weights is called, without its ending and the number of its part. */
+/** The name of a weights file, without its extension and part number. */
 export function nameOfWeights(path: string): string {
   const name = basename(path)
   return isFirstPart(name) ? partNumber(name)!.stem : name.replace(/\.gguf$/i, '')

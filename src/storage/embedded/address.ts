@@ -4,7 +4,7 @@ import { Socket } from 'node:net'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 
-/** Longest path of a socket that every platform takes. */
+/** The longest path of a socket, in bytes, that every platform accepts. */
 const MAX_SOCKET_PATH = 100
 /** PostgreSQL's own name for the socket of port 5432: `psql -h FOLDER postgres` finds it too. */
 const SOCKET = '.s.PGSQL.5432'
@@ -17,7 +17,10 @@ export function socketPath(directory: string): string {
   return join(tmpdir(), `lookout-${hash}`, SOCKET)
 }
 
-/** What is wrong with the socket's folder: among temporary files, another user may have made it, to pose as the database. */
+/**
+ * What is wrong with the socket's folder: in the temporary folder, another user may have made it to impersonate the
+ * database.
+ */
 export function problemOfSocket(directory: string): string | null {
   const folder = dirname(socketPath(directory))
   if (folder === directory) return null
@@ -26,7 +29,7 @@ export function problemOfSocket(directory: string): string | null {
   return `${folder}, the folder of its socket, belongs to another user`
 }
 
-/** Who owns a folder, or will own it once it is made. */
+/** The owner of a folder, or its future owner if it does not exist yet. */
 export function ownerOf(directory: string): Stats {
   return statSync(directory, { throwIfNoEntry: false }) ?? ownerOf(dirname(directory))
 }

@@ -1,12 +1,11 @@
 /**
- * The process that has an embedded database: PGlite over a folder, offered on a socket. It lives as long as somebody is
- * connected, or the process that started it wants it: the server, the command line and a second server share it, and
- * who comes last does not have to be who started it.
+ * The process of an embedded database: PGlite over a folder, served on a socket. It lives as long as a client is
+ * connected, or the process that started it needs it: the server, the command line and a second server share it, and it
+ * may outlive the one that started it.
  *
- * Arguments: the folder, and a folder where an empty database is kept for the next time that one is needed. With the first
- * alone it only tries whether its user can run the database.
- * Says `ready`, `taken` when another process has the folder, or `failed` with a reason; and, asked to end, `shared` when it
- * cannot because others use it.
+ * Arguments: the folder, and a folder that caches an empty database. With the first alone, it only checks whether its
+ * user can run the database. Sends `ready`, `taken` when another process has the folder, or `failed` with a reason;
+ * and, when asked to end, `shared` if it cannot because others use it.
  */
 import { spawnSync } from 'node:child_process'
 import { accessSync, cpSync, existsSync, lstatSync, mkdirSync, readdirSync } from 'node:fs'
@@ -24,12 +23,14 @@ import { describeFailure } from './failure.ts'
 import { openPglite } from './pglite.ts'
 import { SharedSession } from './session.ts'
 
-/** Opening the database takes much more memory than it needs afterwards. A first request is not slower without that. */
+/**
+ * When to release memory first: opening takes much more than the database needs later. The first request is not slower.
+ */
 const FIRST_RELEASE_MS = 500
-/** Between a client's end and the next one's beginning. */
+/** How long the process waits for another client after one has left. */
 const LINGER_MS = 1_000
 
-/** Time in which connections that were closed just now are seen as closed. */
+/** How long it takes until connections that were just closed are seen as closed. */
 const SETTLE_MS = 50
 
 export type DatabaseProcessMessage =
@@ -44,7 +45,7 @@ async function main(directory: string, cache: string): Promise<void> {
   const data = join(directory, 'pgdata')
   await makeEmptyDatabase(data, cache)
   // A loss of power may leave it empty, and PostgreSQL would not start. The lock above excludes any other process.
-  // PostgreSQL names what keeps it from being removed.
+  // If it cannot be removed, PostgreSQL says why.
   await rm(join(data, 'postmaster.pid'), { force: true }).catch(() => {})
   const pglite = await openPglite(data)
 
@@ -54,7 +55,7 @@ async function main(directory: string, cache: string): Promise<void> {
         pglite.runExclusive(() => pglite.execProtocolRawStream(messages, { onRawData })),
       rollback: async () => void (await pglite.exec('rollback')),
     },
-    // Its memory may be anything now; what it has acknowledged is in the folder.
+    // Its memory may be corrupt now; everything that it has acknowledged is in the folder.
     () => process.exit(1),
   )
   let wanted = true
@@ -67,7 +68,7 @@ async function main(directory: string, cache: string): Promise<void> {
     lock[Symbol.dispose]()
     process.exit(0)
   }
-  // Each client that leaves grants the next one the whole time.
+  // The wait starts again with each client that leaves.
   let linger: NodeJS.Timeout | undefined
   const closeLater = () => {
     clearTimeout(linger)
@@ -79,14 +80,14 @@ async function main(directory: string, cache: string): Promise<void> {
     void close()
   }
   process.on('disconnect', release)
-  // Told by the process that started this one that it needs it no longer.
+  // The process that started this one no longer needs it.
   process.on('message', async () => {
     wanted = false
     await delay(SETTLE_MS)
     await close()
     say({ state: 'shared' })
   })
-  // Ends with its clients and not with the terminal: they may have something to write still.
+  // It ends with its clients and not with the terminal: they may still have something to write.
   for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(signal, () => {})
 
   const path = socketPath(directory)
@@ -105,9 +106,9 @@ async function main(directory: string, cache: string): Promise<void> {
 }
 
 /**
- * Files that root makes would be closed to the server's user: root becomes that user, for good. It stays root where that user
- * cannot run the database: the files are root's already, the user has no way to them or to this program, or a container does not
- * allow it.
+ * The server's user could not open files that root makes: root becomes that user, for good. It stays root if that user
+ * cannot run the database: the files already belong to root, the user cannot reach them or this program, or a container
+ * forbids it.
  */
 function becomeOwner(directory: string): void {
   if (process.getuid?.() !== 0) return
@@ -134,8 +135,8 @@ async function tryAsOwner(directory: string): Promise<void> {
 }
 
 /**
- * Appears whole or not at all. Making an empty database takes seconds, copying one a fraction of a second: one is kept in
- * the cache, where that can be written.
+ * Creates the database, completely or not at all. Making an empty one takes seconds, copying one a fraction of a
+ * second: one is kept in the cache, if that is writable.
  */
 async function makeEmptyDatabase(data: string, cache: string): Promise<void> {
   if (existsSync(data)) return
@@ -146,7 +147,7 @@ async function makeEmptyDatabase(data: string, cache: string): Promise<void> {
   // Earlier versions left it open to all. Another user's stays as it is.
   await chmod(template, 0o700).catch(() => {})
   if (!isKept || !(await copyDatabase(template, draft))) await createDatabase(draft)
-  // PostgreSQL syncs what it changes. Without the rest, a loss of power would leave files without their bytes.
+  // PostgreSQL syncs only its own changes. Without this, a loss of power would leave files without their bytes.
   await syncTree(draft)
   await rename(draft, data)
   await syncFolder(dirname(data))
@@ -155,7 +156,7 @@ async function makeEmptyDatabase(data: string, cache: string): Promise<void> {
 /** @returns false when another user's template cannot be read. */
 async function copyDatabase(template: string, draft: string): Promise<boolean> {
   try {
-    // `cpSync` ends the process where it cannot open the folder.
+    // `cpSync` ends the process if it cannot open the folder.
     await access(template, constants.R_OK | constants.X_OK)
     // A thousand files, in two thirds of the time that `cp` takes; this process has nothing else to do.
     cpSync(template, draft, { recursive: true, preserveTimestamps: true })

@@ -10,12 +10,12 @@ import { problemOfSocket, socketPath } from './address.ts'
 import type { DatabaseProcessMessage } from './database-process.ts'
 
 const PROGRAM = fileURLToPath(new URL('database-process.ts', import.meta.url))
-/** The first start on a machine makes a database from nothing. */
+/** Enough for the first start on a machine, which creates a database from nothing. */
 const START_TIMEOUT_MS = 120_000
 const RETRY_MS = 100
 /** PostgreSQL's `wal_segment_size`. */
 const SEGMENT_BYTES = 16 * 2 ** 20
-/** For the last checkpoint. */
+/** Time for the last checkpoint. */
 const CLOSE_TIMEOUT_MS = 10_000
 
 /** The process of an embedded database does not start. */
@@ -86,13 +86,13 @@ export class EmbeddedDatabase {
     return new EmbeddedDatabaseError(`The database in ${this.#directory} does not open: ${reason}`)
   }
 
-  /** Whether its disk lacks the room without which it ends: that of one more segment of its log. */
+  /** Whether its disk has no room for one more segment of its log, without which it ends. */
   async isDiskFull(): Promise<boolean> {
     const disk = await statfs(this.#directory).catch(() => null)
     return disk !== null && disk.bavail * disk.bsize < SEGMENT_BYTES
   }
 
-  /** After the last connection is closed. Waits for the database to be put away, unless others use it. */
+  /** Call it after the last connection is closed. Waits for the database to shut down, unless others use it. */
   async close(): Promise<void> {
     await this.#starting?.catch(() => {})
     const child = this.#child

@@ -1,4 +1,4 @@
-/** WASI's numbers of errors that a disk causes, by which PGlite's file system names them. */
+/** WASI's error numbers for failures of a disk, which PGlite's file system reports. */
 const NAMES: Readonly<Record<number, string>> = {
   2: 'EACCES: permission denied',
   29: 'EIO: the disk failed',
@@ -11,7 +11,7 @@ const NAMES: Readonly<Record<number, string>> = {
   69: 'EROFS: the file system is read-only',
 }
 
-/** Why an embedded database does not open, for an operator: PGlite throws objects that are no errors, too. */
+/** Why an embedded database does not open, for an operator. PGlite also throws objects that are not errors. */
 export function describeFailure(error: unknown): string {
   if (typeof error !== 'object' || error === null) return String(error)
   if ('errno' in error && typeof error.errno === 'number' && !('syscall' in error)) {

@@ -17,19 +17,19 @@ const SETTINGS = [
   'maintenance_work_mem = 16MB',
   'max_wal_size = 64MB',
   'min_wal_size = 32MB',
-  // No other way to sync reaches the file system below.
+  // Other sync methods do not reach the file system below.
   'wal_sync_method = fsync',
 ]
 
-/** What Emscripten has of an open file or folder of the machine. */
+/** Emscripten's record of an open file or folder of the machine. */
 interface OpenFile {
   readonly nfd: number
   readonly node: { readonly isFolder: boolean }
 }
 
 /**
- * Opens with fsync, which PGlite leaves out by default: what is acknowledged survives a loss of power too. Emscripten's file
- * system has none either.
+ * Opens PGlite with fsync, which it leaves out by default, as does Emscripten's file system: acknowledged data survives
+ * a loss of power too.
  */
 export async function openPglite(dataDir: string, options: PGliteOptions = {}): Promise<PGlite> {
   const { PGlite } = await import('@electric-sql/pglite')
@@ -41,7 +41,7 @@ export async function openPglite(dataDir: string, options: PGliteOptions = {}): 
         NODEFS.stream_ops.fsync = ({ nfd, node }: OpenFile) => {
           // A segment of the log has its full size from the start: a commit changes no metadata.
           const sync = node.isFolder ? fsyncSync : fdatasyncSync
-          // As an error number, with which PostgreSQL decides: it does without folders that cannot be synced.
+          // Throws an error number, from which PostgreSQL decides: it accepts folders that cannot be synced.
           NODEFS.tryFSOperation(() => sync(nfd))
           return 0
         }

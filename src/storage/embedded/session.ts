@@ -7,16 +7,16 @@ export interface WireSession {
   rollback(): Promise<void>
 }
 
-/** A transaction that says nothing for this long has lost its program; all others wait for it. */
+/** A transaction that is idle for this long has lost its client, and all others wait for it. */
 const IDLE_IN_TRANSACTION_MS = 15_000
 /** More than an error and the message after it. */
 const TAIL_BYTES = 4_096
 
 /**
  * Lets many connections share a database that has one session. Connections take turns with one group of messages each; a
- * connection that has begun a transaction keeps the session until the transaction ends. What outlives a transaction in a
- * session (settings, named statements, temporary tables) would be seen by every connection: programs that connect here use
- * none of it.
+ * connection that has begun a transaction keeps the session until the transaction ends. Session state that outlives a
+ * transaction (settings, named statements, temporary tables) would be visible to every connection: programs that
+ * connect here use none.
  *
  * `@electric-sql/pglite-socket` 0.2.17 cannot take the place of this class and of `wire.ts`. It passes on single messages
  * instead of groups. After a statement that fails, messages of other connections come in between: some answers reach the
@@ -31,11 +31,11 @@ export class SharedSession {
   #holder: Socket | null = null
   #idle: NodeJS.Timeout | undefined
   #running = false
-  /** Sockets that are connected. */
+  /** Connected sockets. */
   readonly connections = new Set<Socket>()
   readonly #onFailure: (error: unknown) => void
 
-  /** `onFailure` is told when the database itself is broken: nothing more can be asked of it. */
+  /** @param onFailure called when the database itself is broken and can answer nothing more. */
   constructor(session: WireSession, onFailure: (error: unknown) => void) {
     this.#session = session
     this.#onFailure = onFailure
@@ -88,11 +88,11 @@ export class SharedSession {
     }
   }
 
-  /** @returns the socket when it is inside a transaction now. */
+  /** @returns the socket if it is inside a transaction now; otherwise null. */
   async #answer(socket: Socket, messages: Uint8Array): Promise<Socket | null> {
     let tail = Buffer.alloc(0)
     await this.#session.execute(messages, (bytes) => {
-      // A copy: the database writes its next answer in the same place.
+      // A copy: the database reuses the memory for its next answer.
       const answer = Buffer.from(bytes)
       tail = Buffer.concat([tail, answer.subarray(-TAIL_BYTES)]).subarray(-TAIL_BYTES)
       if (!socket.destroyed) socket.write(answer)

@@ -5,15 +5,15 @@
 
 /** Whole messages of a connection, in groups that must reach the session without another connection's in between. */
 export class FrontendMessages {
-  /** What has come of the next message. Its chunks are joined once: a message may have a thousand. */
+  /** The part of the next message that has arrived. Its chunks are joined once: a message may have a thousand. */
   #chunks: Buffer[] = []
   #bytes = 0
-  /** Bytes before which it cannot be complete. */
+  /** The least number of bytes with which it can be complete. */
   #wanted = 0
   #group: Buffer[] = []
   #started = false;
 
-  /** What the bytes that came complete: `startup`, `ssl` (a request for encryption), `cancel`, `end`, or groups. */
+  /** Yields what the bytes complete: `startup`, `ssl` (a request for encryption), `cancel`, `end`, or groups. */
   *push(bytes: Buffer): Generator<FrontendEvent, void, void> {
     if (this.#bytes === 0) this.#chunks = []
     this.#chunks.push(bytes)
@@ -70,7 +70,7 @@ const CANCEL_REQUEST = 80_877_102
 /** A simple query and a function call stand alone; Parse, Bind, Describe and Execute belong to the Sync after them. */
 const ENDS_GROUP = 'QSF'
 
-/** What a client is told when it connects: who may open the socket may use the database. */
+/** The answer to a client that connects. It needs no password: access to the socket is access to the database. */
 export function welcome(): Buffer {
   const parameters = {
     server_version: '18.0',
@@ -100,7 +100,7 @@ export function endsInTransaction(tail: Uint8Array): boolean {
 }
 
 /**
- * Whether an answer ends with an error after which a process of PostgreSQL ends, as when its log cannot be written. The
+ * Whether an answer ends with an error that ends a PostgreSQL process, such as when its log cannot be written. The
  * embedded one would wait for its own locks forever.
  */
 export function endsWithPanic(tail: Buffer): boolean {

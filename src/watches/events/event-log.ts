@@ -7,7 +7,7 @@ import type { ClipReport, EventDraft, FileError, FrameAbout } from './watch-even
 
 const { watchDeliveries, watchEvents, watchWebhooks } = tables
 
-/** The watch that events are of. */
+/** The watch that events belong to. */
 interface Told {
   readonly id: string
   /** Number of its last event. */
@@ -15,7 +15,7 @@ interface Told {
   readonly settings: Pick<WatchSettings, 'name' | 'keep_days'>
 }
 
-/** The frame that events show, and the file that keeps it; null where there is none. */
+/** The frame that events show, and the file that keeps it; null if there is none. */
 interface Shown {
   readonly frame: FrameAbout | null
   readonly fileId: string | null
@@ -24,12 +24,12 @@ interface Shown {
 
 const DAY_MS = 86_400_000
 
-/** When what is stored now goes. */
+/** When events and files that are stored now expire. */
 export function expiryOf({ keep_days: days }: Pick<WatchSettings, 'keep_days'>): Date {
   return new Date(Date.now() + days * DAY_MS)
 }
 
-/** Numbers events and stores them, together with what is to be sent of them. */
+/** Numbers and stores events, together with deliveries of those that the webhook wants. */
 export class EventLog {
   readonly #ids = new SortedIds('evt_')
 
@@ -74,7 +74,7 @@ export class EventLog {
   }
 }
 
-/** The clip of an event, as its row has it: its file, or `pending`; null where there will be none. */
+/** The clip in the row of an event: its file, or `pending`; null if there will be none. */
 function storedClip({ status, file_id: file }: ClipReport): string | null {
   return status === 'pending' ? status : file
 }

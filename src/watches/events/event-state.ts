@@ -2,7 +2,7 @@
 export interface Moment {
   /** Milliseconds by a clock that never jumps. Durations are measured with it. */
   readonly at: number
-  /** Unix milliseconds, as clients are told. */
+  /** Unix milliseconds, as clients see it. */
   readonly time: number
 }
 
@@ -22,14 +22,14 @@ export interface Gap {
   readonly to: number
 }
 
-/** What is known of one question's event. */
+/** The state of one question's event. */
 export type EventState = Idle | Happening
 
 export interface Idle {
   readonly on: false
   /** Since when the value has been high enough, and at how many ticks. */
   readonly rising: { readonly since: Moment; readonly ticks: number; readonly peak: number } | null
-  /** No event starts before; by the clock that never jumps. */
+  /** No event starts before this time, by the clock that never jumps. */
   readonly blockedUntil: number
 }
 
@@ -59,13 +59,13 @@ export interface Step {
   readonly change: Change | null
 }
 
-/** After a longer gap, an event is another one. */
+/** After a longer gap, an event does not go on: another one starts. */
 const LONGEST_GAP_MS = 3_600_000
 
 export const IDLE: Idle = { on: false, rising: null, blockedUntil: Number.NEGATIVE_INFINITY }
 
 /**
- * What a tick changes.
+ * Computes the state after a tick.
  * @param value of the question, from 0 to 1; null for a look that was unsure, which changes nothing.
  */
 export function tick(state: EventState, rule: EventRule, value: number | null, now: Moment): Step {
@@ -105,7 +105,7 @@ function ended({ startedAt, falling, seen }: Happening, reason: Ended['reason'],
   return { state: { on: false, rising: null, blockedUntil }, change }
 }
 
-/** What a gap changes, before the first tick after it. That tick decides whether an event goes on. */
+/** Computes the state after a gap. The first tick after the gap decides whether an event goes on. */
 export function bridge(state: EventState, gap: Gap): Step {
   if (!state.on) return { state: { ...state, rising: null }, change: null }
   const openGap = { from: state.openGap?.from ?? gap.from, to: gap.to }

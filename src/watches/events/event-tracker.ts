@@ -23,7 +23,7 @@ import {
 } from './watch-events.ts'
 import { readMemory, storedMemory, type Tracked, type WatchMemory, withQuestions } from './watch-memory.ts'
 
-/** What a look, or a frame in which nothing has moved, says. */
+/** What a look found, or what still holds for a frame in which nothing has moved. */
 interface Finding {
   readonly moment: Moment
   readonly about: FrameAbout
@@ -31,15 +31,15 @@ interface Finding {
   readonly answers: readonly LookAnswer[]
   /** Asks further questions about the frame. */
   evidence(questions: readonly object[]): Promise<readonly (LookAnswer | null)[]>
-  /** The frame to keep, where something starts. */
+  /** The frame to store with events that start. */
   picture(): Promise<Told['picture']>
-  /** Why nothing was seen before, if that was long. */
+  /** The reason for a gap before this frame, if there is one. */
   readonly after: 'silent' | 'waiting'
-  /** Whether no frame has come since the last one that was seen, of a camera that has delivered all the time. */
+  /** Whether this is the next frame after the last one that was seen, from a camera that never stopped delivering. */
   readonly isNext: boolean
-  /** Lag of the looks until now; null while they are made in time. */
+  /** The lag of the latest looks; null while they keep up. */
   readonly lag: Lag | null
-  /** Whether a clip is recorded of what starts. */
+  /** Whether a clip is recorded of events that start. */
   readonly hasClip: boolean
 }
 
@@ -59,13 +59,13 @@ export interface EventTrackerOptions {
   readonly onTold: (id: string) => void
 }
 
-/** More starts of one question's events are not told. */
+/** Further starts of one question's events within `STARTS_MS` are suppressed. */
 const MOST_STARTS = 60
 const STARTS_MS = 3_600_000
 
 /**
- * Knows the events of one watch, and tells their changes. It knows only what has been stored: after a failure that leaves
- * open whether that has happened, it reads what is stored.
+ * Tracks the events of one watch, and reports their changes. Its state is what has been stored: after a failure that
+ * leaves open whether a change was stored, it reads the database.
  */
 export class EventTracker {
   readonly #options: EventTrackerOptions
@@ -75,7 +75,7 @@ export class EventTracker {
   #lastTick: Moment | null
   /** Whether the watch was stopped since the last tick. */
   #wasStopped: boolean
-  /** Whether what is stored may differ from what is known. */
+  /** Whether the database may differ from the state here. */
   #isUnsure = false
   suppressed = 0
 
@@ -93,12 +93,12 @@ export class EventTracker {
   }
 
   progress(now: Moment): Progress {
-    // By one clock, which may have been set right since.
+    // The wall clock may have been set back since.
     const seenAt = this.#lastTick && Math.min(this.#lastTick.time, now.time)
     return { seq: this.#seq, memory: storedMemory(this.#memory, now), seenAt }
   }
 
-  /** @returns what has started; null for nothing. */
+  /** @returns the events that have started; null for none. */
   async settle(watch: HeldWatch, finding: Finding): Promise<Started | null> {
     await this.#makeSure(watch, finding.moment)
     const { moment, answers } = finding
@@ -137,12 +137,12 @@ export class EventTracker {
     return { numbers, since: Math.min(...begun.map(({ next: { state } }) => (state as Happening).startedAt)) }
   }
 
-  /** Null where frames have come as usual. */
+  /** Null if frames have arrived as usual. */
   #gapBefore({ settings }: HeldWatch, { moment: now, isNext }: Finding): Gap | null {
     const last = this.#lastTick
     if (last === null) return null
     const isLong = !isNext && now.at - last.at > silenceOf(settings, this.#options.silenceMs)
-    // A clock that was ahead then may have been set right.
+    // The wall clock may have been set back since.
     return isLong || this.#wasStopped ? { from: Math.min(last.time, now.time), to: now.time } : null
   }
 
@@ -172,7 +172,7 @@ export class EventTracker {
     return { before, next: { ...next, happening: this.#ids.next().id, starts: [...starts, now.at] }, seen, ended }
   }
 
-  /** The places of what has started, for questions that have something to look for. */
+  /** The boxes of events that have started, for questions that ask for one. */
   async #boxesFor(
     steps: readonly { readonly before: Tracked; readonly next: Tracked }[],
     { evidence }: Finding,
@@ -185,7 +185,7 @@ export class EventTracker {
     return new Map(wanted.map((tracked, i) => [tracked, found[i]?.box ?? null]))
   }
 
-  /** Tells that no frames come, and why. @param last when the last one came. */
+  /** Reports that no frames arrive, and why. @param last when the last one arrived. */
   async tellSilence(watch: HeldWatch, last: Moment, reason: string): Promise<void> {
     await this.#makeSure(watch, last)
     const since = this.#lastTick ?? last
@@ -194,7 +194,7 @@ export class EventTracker {
     this.#memory = memory
   }
 
-  /** Tells that looks fail, once until one does not. */
+  /** Reports that looks fail: once, until a look succeeds. */
   async tellFailure(watch: HeldWatch, failure: Failure): Promise<void> {
     if (this.#memory.isFailed) return
     await this.#makeSure(watch, failure.since)
@@ -203,14 +203,14 @@ export class EventTracker {
     this.#memory = memory
   }
 
-  /** Tells what has become of the clip of events that have started, by their numbers. */
+  /** Reports the clip of started events, or why there is none. @param starts numbers of the events. */
   async tellClip(watch: HeldWatch, starts: readonly number[], clip: ToldClip | ClipError, now: Moment): Promise<void> {
     await this.#makeSure(watch, now)
     await this.#store(watch, () => this.#options.desk.tellClip(watch, starts, clip))
     for (const _ of starts) this.#options.meter?.eventTold('watch.event.clip')
   }
 
-  /** Takes over other settings. Events of questions that have changed end. */
+  /** Applies new settings. Events of questions that have changed end. */
   async change(watch: HeldWatch, now: Moment): Promise<void> {
     await this.#makeSure(watch, now)
     const { memory, ended } = withQuestions(this.#memory, watch.settings.questions)
@@ -237,7 +237,7 @@ export class EventTracker {
     for (const { type } of events) this.#options.meter?.eventTold(type)
   }
 
-  /** @param tell returns the number of the last event; null where the lease is lost. */
+  /** @param tell returns the number of the last event; null if the lease is lost. */
   async #store(watch: HeldWatch, tell: () => Promise<number | null>): Promise<void> {
     try {
       const seq = await tell()
@@ -250,7 +250,7 @@ export class EventTracker {
     this.#options.onTold(watch.id)
   }
 
-  /** Reads what is stored, where that may differ from what is known. @throws ApiError 503 */
+  /** Reads the stored state if it may differ from the state here. @throws ApiError 503 */
   async #makeSure(watch: HeldWatch, now: Moment): Promise<void> {
     if (!this.#isUnsure) return
     const stored = await this.#options.desk.take(watch.id)
@@ -271,7 +271,7 @@ function hasStarted(next: Tracked, before: Tracked): boolean {
   return next.happening !== null && next.happening !== before.happening
 }
 
-/** By what times were stored. A clock that was ahead then, and has been set right, stood still meanwhile. */
+/** The clock to read stored times by. If the wall clock was set back since, it counts as having stood still. */
 function clockOf(seenAt: Date | null, { at, time }: Moment): Moment {
   return { at, time: Math.max(time, seenAt?.getTime() ?? time) }
 }

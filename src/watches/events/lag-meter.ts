@@ -1,13 +1,13 @@
 import type { Moment } from './event-state.ts'
 
-/** A time in which fewer than half of the looks were made that were due. */
+/** A window in which fewer than half of the due looks were made. */
 export interface Lag {
   /** Unix milliseconds. */
   readonly from: number
   readonly lookedFps: number
 }
 
-/** Notices that looks take too long for long. */
+/** Notices that looks have been too slow for a whole window. */
 export class LagMeter {
   readonly #windowMs: number
   #start: Moment | null = null
@@ -32,8 +32,8 @@ export class LagMeter {
   }
 
   /**
-   * A frame was dropped though a look was due. Of several that come before the next look would be due, one counts.
-   * @param distanceMs between looks.
+   * A frame was dropped though a look was due. Several frames within one interval count once.
+   * @param distanceMs interval between looks.
    */
   missed(now: Moment, distanceMs: number): void {
     if (now.at - this.#missedAt >= distanceMs) {

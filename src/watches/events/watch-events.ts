@@ -17,13 +17,13 @@ export const EVENT_TYPES = [
 ] as const
 export type EventType = (typeof EVENT_TYPES)[number]
 
-/** What is told, before it has a number. */
+/** An event, before it has a number. */
 export interface EventDraft {
   readonly type: EventType
   readonly data: object
-  /** Whether it shows the frame. */
+  /** Whether it describes the frame. */
   readonly hasFrame: boolean
-  /** Clip of an event that has started: null where there is none. */
+  /** Clip of an event that has started: null if there is none. */
   readonly clip?: ClipReport | null
 }
 
@@ -33,7 +33,7 @@ export interface ClipReport {
   readonly file_id: string | null
   /** Why there is none. */
   readonly reason: ClipError | null
-  /** When its first and its last picture came. */
+  /** When its first and its last picture arrived. */
   readonly from: string | null
   readonly to: string | null
 }
@@ -46,13 +46,15 @@ const PENDING_CLIP: ClipReport = { status: 'pending', file_id: null, reason: nul
 export interface FrameAbout {
   readonly number: number
   readonly time: string
-  /** By the clock of what took it, as the client says; null where it does not. */
+  /** When it was taken, by the clock of the camera; null if neither the client nor the camera says so. */
   readonly camera_time: string | null
   readonly width: number
   readonly height: number
 }
 
-/** Why a frame that should be kept is not: the organisation may store no more, or the server's store takes nothing. */
+/**
+ * Why a frame that should be stored is not: the organisation's quota is used up, or the server's storage has failed.
+ */
 export const FILE_ERRORS = ['quota', 'storage'] as const
 export type FileError = (typeof FILE_ERRORS)[number]
 
@@ -65,7 +67,7 @@ interface Seen {
   readonly answer: LookAnswer | null
 }
 
-/** What is seen of a change that no look has found. */
+/** For a change that no look has found. */
 export const NOTHING_SEEN: Seen = { probability: null, answer: null }
 
 export function startedEvent(
@@ -81,7 +83,7 @@ export function startedEvent(
   return { type: 'watch.event.started', data, hasFrame: true, clip: hasClip ? PENDING_CLIP : null }
 }
 
-/** @param tracked the question while its event still went on. */
+/** @param tracked the question before its event ended. */
 export function endedEvent(
   { question, happening, state }: Tracked,
   seen: Seen,
@@ -96,7 +98,7 @@ export function endedEvent(
   return { type: 'watch.event.ended', data, hasFrame: seen.answer !== null }
 }
 
-/** @param clip what has become of the video of an event. */
+/** @param clip the clip of an event, or why there is none. */
 export function clipEvent(
   { happening, question }: { readonly happening: string; readonly question: string },
   clip: ClipReport,
@@ -112,7 +114,7 @@ export function gapEvent(gap: Gap, reason: 'stopped' | 'waiting' | 'silent'): Ev
   return { type: 'watch.gap', data: { reason, ...spanOf(gap) }, hasFrame: false }
 }
 
-/** @param last when the last frame came. */
+/** @param last when the last frame arrived. */
 export function offlineEvent(last: Moment, reason: string): EventDraft {
   return { type: 'watch.offline', data: { reason, from: isoTime(last.time) }, hasFrame: false }
 }
@@ -123,14 +125,14 @@ export function onlineEvent(gap: Gap): EventDraft {
 
 /** Looks that fail. */
 export interface Failure {
-  /** Status of the last error; undefined for one that is no client's. */
+  /** HTTP status of the last error; undefined for an internal error. */
   readonly status: number | undefined
   readonly message: string
   /** When the first one failed. */
   readonly since: Moment
 }
 
-/** The model is not there, the budget is spent, or the key is no longer valid. */
+/** By status: the key is no longer valid, the model is not there, or the budget is spent. */
 const FAILURE_REASONS: ReadonlyMap<number | undefined, string> = new Map([
   [403, 'key'],
   [404, 'model'],

@@ -2,9 +2,9 @@ import { hash } from 'node:crypto'
 import type { WatchQuestion } from '../watch-settings.ts'
 import { type EventState, IDLE, type Moment } from './event-state.ts'
 
-/** What clients have been told of the watch itself, and holds. */
+/** Conditions of the watch itself that were reported and still hold. */
 interface Condition {
-  /** Since when no frames come, in Unix milliseconds; null while they do. */
+  /** Since when no frames arrive, in Unix milliseconds; null while they do. */
   readonly offlineSince: number | null
   /** Looks fail. */
   readonly isFailed: boolean
@@ -12,27 +12,27 @@ interface Condition {
   readonly isLagging: boolean
 }
 
-/** What a watch knows between two looks. */
+/** The state of a watch between two looks. */
 export interface WatchMemory extends Condition {
   /** In the order of the questions. */
   readonly tracked: readonly Tracked[]
 }
 
-/** A question, and what its event has come to. */
+/** A question, and the state of its event. */
 export interface Tracked {
   readonly question: WatchQuestion
   readonly state: EventState
-  /** The id of the event that goes on; null while none does. */
+  /** The id of the event in progress; null while there is none. */
   readonly happening: string | null
-  /** When events have started lately, by the clock that never jumps. */
+  /** When recent events started, by the clock that never jumps. */
   readonly starts: readonly number[]
-  /** Whether an event that would have started has not, because there were too many. */
+  /** Whether an event did not start because there were too many. */
   readonly isSuppressed: boolean
 }
 
 /** The stored form, by the names of questions. */
 interface Stored extends Partial<Condition> {
-  /** Whether no frames come, of a watch that has not kept since when. */
+  /** Whether no frames arrive, in memories of earlier versions, which do not say since when. */
   readonly isOffline?: boolean
   readonly questions: Readonly<Record<string, StoredQuestion>>
 }
@@ -67,7 +67,7 @@ export function storedMemory({ tracked, ...condition }: WatchMemory, now: Moment
 }
 
 /**
- * Reads what was stored, perhaps by a process whose clock was another one. Events that were about to start are forgotten.
+ * Reads what was stored, perhaps by a process with another clock. Events that were about to start are forgotten.
  * @param text null for a watch that has seen nothing.
  */
 export function readMemory(text: string | null, questions: readonly WatchQuestion[], now: Moment): WatchMemory {
@@ -88,7 +88,7 @@ export function readMemory(text: string | null, questions: readonly WatchQuestio
   return { offlineSince, isFailed, isLagging, tracked }
 }
 
-/** @returns the memory with other questions, and the questions with events that their change ends. */
+/** @returns the memory with the new questions, and the old ones whose events end because they were changed. */
 export function withQuestions(
   { tracked, ...others }: WatchMemory,
   questions: readonly WatchQuestion[],
@@ -100,7 +100,7 @@ export function withQuestions(
   return { memory: { ...others, tracked: next }, ended }
 }
 
-/** Hash of what its probability means, and not of the rule of its events: with other thresholds, what goes on goes on. */
+/** Hash of what its probability means, without the rule of its events: under new thresholds, an open event goes on. */
 function hashOf({ event, ...question }: WatchQuestion): string {
   const { values, at_least } = event ?? {}
   return hash('sha256', JSON.stringify({ ...question, event: event && { values, at_least } }), 'base64')

@@ -8,7 +8,7 @@ export interface ClaimedWebhook {
   readonly organisation: string
 }
 
-/** An event that is to be sent. */
+/** An event to send. */
 export interface Delivery {
   readonly seq: number
   /** Attempts that have failed. */
@@ -16,14 +16,14 @@ export interface Delivery {
   readonly id: string
   readonly body: string
   readonly url: string
-  /** Signs it; null where it cannot be read. */
+  /** Signs it; null if it cannot be decrypted. */
   readonly secret: string | null
 }
 
 /**
- * What sending webhooks reads and writes in the database, as one server among others. A server leases the webhook of a
- * watch while it sends, so events go out one at a time. What is sent stays until its answer is stored: after a crash it is
- * sent again.
+ * Reads and writes deliveries to webhooks in a database that other servers may share. A server leases the webhook of a
+ * watch while it sends, so events go out one at a time. A delivery stays until its answer is stored: after a crash it
+ * is sent again.
  */
 export class DeliveryDesk {
   readonly #database: Database
@@ -42,7 +42,7 @@ export class DeliveryDesk {
     this.#secrets = about.secrets
   }
 
-  /** Encrypts the secrets that were stored as they are, before the server had `LOOKOUT_SECRET`. */
+  /** Encrypts the secrets that were stored in clear, before the server had `LOOKOUT_SECRET`. */
   async sealSecrets(): Promise<void> {
     if (!this.#secrets.isLocked) return
     const open = await this.#database.execute<{ id: string; secret: string }>(sql`
@@ -67,7 +67,7 @@ export class DeliveryDesk {
     return row ?? null
   }
 
-  /** Milliseconds until an event is due that no server sends; null where there is none. */
+  /** Milliseconds until an event is due that no server sends; null if there is none. */
   async untilNext(busy: readonly string[]): Promise<number | null> {
     const [row] = await this.#database.execute<{ ms: number | null }>(sql`
       select extract(epoch from min(due.next_at) - now())::float8 * 1000 as ms ${this.#waiting(busy)}`)
@@ -84,7 +84,7 @@ export class DeliveryDesk {
 
   /**
    * Renews the lease.
-   * @param again whether to look among events that have failed before, or among all others.
+   * @param again whether to take an event that has failed before, or one that was never tried.
    * @returns the first event that is due; null when none is, or the lease is lost.
    */
   async next(watch: string, again: boolean): Promise<Delivery | null> {
@@ -116,7 +116,7 @@ export class DeliveryDesk {
       ${change} where watch_id = ${watch} and seq = ${seq}`)
   }
 
-  /** Sends nothing more, unless the client has named another receiver meanwhile. */
+  /** Ends the webhook, unless the client has set another address meanwhile. */
   async end(watch: string, { url }: Delivery, error: string): Promise<void> {
     await this.#database.execute(sql`
       with ended as (
@@ -132,7 +132,7 @@ export class DeliveryDesk {
       where watch_id = ${watch} and lease = ${this.#owner}`)
   }
 
-  /** Ends the leases of servers that run no longer, whose names begin with this. */
+  /** Frees the leases of servers that have stopped: those whose names begin with the prefix. */
   async forget(prefix: string): Promise<void> {
     await this.#database.execute(
       sql`update watch_webhooks set lease = null, leased_until = null where starts_with(lease, ${prefix})`,

@@ -6,7 +6,7 @@ import { withTimeout } from '../../lib/with-timeout.ts'
 import type { Delivery, DeliveryDesk } from './delivery-desk.ts'
 import { signedHeaders } from './webhook.ts'
 
-/** What an attempt to send an event has come to. */
+/** The outcome of an attempt to send an event. */
 export type DeliveryResult = 'delivered' | 'failed' | 'given_up' | 'ended'
 
 export interface WebhookSenderOptions {
@@ -15,34 +15,34 @@ export interface WebhookSenderOptions {
   /** Runs work, and handles its failure. */
   readonly guarded: (work: () => Promise<void>) => Promise<void>
   readonly onResult: (result: DeliveryResult) => void
-  /** For an answer. */
+  /** How long to wait for an answer. */
   readonly timeoutMs: number
-  /** Between attempts, about. */
+  /** Delays between attempts, before jitter. */
   readonly retriesMs?: readonly number[] | undefined
 }
 
 const MINUTE_MS = 60_000
 const HOUR_MS = 60 * MINUTE_MS
 const RETRIES_MS = [5_000, 30_000, 2 * MINUTE_MS, 10 * MINUTE_MS, HOUR_MS, 6 * HOUR_MS, 24 * HOUR_MS]
-/** Receivers that were away do not get everything at once. */
+/** Spreads retries, so that a receiver that was down does not get everything at once. */
 const JITTER = 0.2
-/** How long it takes to notice what other servers have told. */
+/** How long it takes to notice events that other servers stored. */
 const POLL_MS = 5_000
 const LEAST_WAIT_MS = 20
-/** How long new events may wait for one that is sent again. */
+/** How long new events may wait for a retry to end. */
 const BESIDE_MS = 500
-/** Webhooks that are sent to at a time, and those of one organisation. */
+/** The most webhooks served at a time, in all and of one organisation. */
 const MOST = 64
 const MOST_OF_ONE = 4
-/** What is read of an answer, whose content does not matter, so that the connection can be used again. */
+/** How much of an answer is read, so that its connection can be reused. The content does not matter. */
 const MOST_ANSWER_BYTES = 4_096
 const MOST_ANSWER_MS = 1_000
 const GONE = 410
 
 interface Answer {
-  /** Why the attempt failed; null where it did not. */
+  /** Why the attempt failed; null if it did not. */
   readonly error: string | null
-  /** Whether the receiver wants no more. */
+  /** Whether the receiver wants no more events. */
   readonly isGone?: boolean
 }
 
@@ -50,7 +50,7 @@ interface Answer {
 export class WebhookSender {
   readonly #options: WebhookSenderOptions
   readonly #stopping = new AbortController()
-  /** What is being sent, by watch. */
+  /** Running deliveries, by watch. */
   readonly #busy = new Map<string, { readonly organisation: string; readonly ended: Promise<void> }>()
   #woken = Promise.withResolvers<void>()
   #ended: Promise<unknown> = Promise.resolve()
@@ -63,12 +63,12 @@ export class WebhookSender {
     this.#ended = this.#run()
   }
 
-  /** Looks for work now. Call it when events have been told here. */
+  /** Looks for work now. Call it when events have been stored here. */
   wake(): void {
     this.#woken.resolve()
   }
 
-  /** Aborts what is being sent. It is sent again by another server, or by the next one here. */
+  /** Aborts running attempts. Another server, or the next one here, sends those events again. */
   async close(): Promise<void> {
     this.#stopping.abort()
     this.wake()
@@ -104,14 +104,14 @@ export class WebhookSender {
       const { id, organisation } = claimed
       const ended = this.#sendAll(id).finally(() => {
         this.#busy.delete(id)
-        // It sends what was told meanwhile, and for an organisation that had its places taken.
+        // For events that were stored meanwhile, and for an organisation that had no place left.
         this.wake()
       })
       this.#busy.set(id, { organisation, ended })
     }
   }
 
-  /** Sends what is due to one webhook, one event at a time. Those that have failed are sent beside them, likewise. */
+  /** Sends the events that are due to one webhook, one at a time. Retries run beside them, also one at a time. */
   async #sendAll(watch: string): Promise<void> {
     const { desk, guarded } = this.#options
     await guarded(async () => {
@@ -131,7 +131,7 @@ export class WebhookSender {
         else await withTimeout(BESIDE_MS, again, undefined)
       }
       await again
-      // After a failure of this server, the lease ends by itself: nothing is sent again and again.
+      // If this server fails, the lease runs out by itself, so no event is sent again and again.
       await desk.leave(watch)
     })
   }
@@ -158,7 +158,7 @@ export class WebhookSender {
   async #send({ id, body, url: address, secret }: Delivery): Promise<Answer> {
     const { agent, timeoutMs } = this.#options
     const url = new URL(address)
-    // What is allowed may have changed.
+    // The allowed hosts may have changed.
     if (agent.refusalOf(url) !== null) return { error: NOT_ALLOWED }
     if (secret === null) return { error: UNREADABLE }
     const deadline = AbortSignal.timeout(timeoutMs)

@@ -6,11 +6,11 @@ export interface WebhookSettings {
   readonly url: string
   /** Types of the events that are sent; all by default. */
   readonly types?: readonly EventType[] | undefined
-  /** Signs them. Without one, the secret that the watch has stays, or one is made. */
+  /** Signs them. Without one, the webhook keeps its secret, or gets a new one. */
   readonly secret?: string | undefined
 }
 
-/** What clients are told of a webhook: not its secret. */
+/** What clients see of a webhook, without its secret. */
 export interface WebhookReport {
   readonly url: string
   readonly types: readonly EventType[]

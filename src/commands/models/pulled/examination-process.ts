@@ -1,7 +1,8 @@
 /**
- * The process that examines a model after `lookout pull`. It outlives the command, and keeps what it finds beside the card.
+ * The process that examines a model after `lookout pull`. It outlives the command, and stores its findings beside the
+ * card.
  *
- * Gets an `ExaminationTask`, and says a `KeptExamination` whenever it knows more. SIGTERM skips what is left.
+ * It gets an `ExaminationTask`, and sends a `KeptExamination` after each check. SIGTERM skips the rest.
  */
 import { once } from 'node:events'
 import { ended, keepExamining, newExamination, Superseded, withFindings } from '../../../doctor/keep.ts'

@@ -26,20 +26,20 @@ export interface ExaminePulledOptions {
   readonly id: string
   /** The card of the model. */
   readonly file: string
-  /** How long to wait before it goes on in the background. */
+  /** How long to wait before it continues in the background. */
   readonly seconds: number
   readonly json: boolean
 }
 
 const PROGRAM = fileURLToPath(new URL('examination-process.ts', import.meta.url))
-/** Within it the process lets the model go and notes what it has found. */
+/** Time for the process to release the model and store its findings. */
 const STOP_MS = 10_000
 const CHECK_COLUMNS = 14
 const VERDICT_COLUMNS = 9
 
 /**
- * Examines a model that has just been pulled, in a process that goes on by itself after some time. Ctrl-C skips it. Nothing
- * of it is an error of the command.
+ * Examines a model that has just been pulled, in a process that continues in the background after some time. Ctrl-C
+ * skips it. Its failures are no errors of the command.
  */
 export async function examinePulled({ config, id, file, seconds, json }: ExaminePulledOptions): Promise<void> {
   const problem = await problemOf(file, config)
@@ -78,7 +78,7 @@ export async function examinePulled({ config, id, file, seconds, json }: Examine
   if (child.connected) child.disconnect()
   child.unref()
   if (json) return
-  // Only the listener assigns it, which the compiler does not see.
+  // Only the listener assigns `latest`, which the compiler does not see.
   process.stdout.write(forTerminal(`\n${resultOf(id, how, latest as KeptExamination | null)}\n`))
 }
 
@@ -89,7 +89,7 @@ export function readSeconds(text: string | undefined): number {
   throw new ConfigError(`--check-seconds: expected a number from 0 to 9999, not '${text}'`)
 }
 
-/** Why the model cannot be examined on this machine; null where it can. */
+/** Why the model cannot be examined on this machine; null if it can. */
 async function problemOf(file: string, { caches, modelMemoryBytes }: ExaminePulledOptions['config']) {
   try {
     const card = servableCard(await loadCard(file, () => {}, { load: 'first_use' }), warn)

@@ -5,7 +5,7 @@ import { isEqual, isIn } from '../../../inference/constraints/schema/schema-conj
 
 /** Creates a validator of JSON values as `JSON.parse` returns them. Keys such as `toString` have no special meaning. */
 export function schemaValidator(schema: object | boolean, code?: Options['code']): ValidateFunction {
-  // Without a logger, unknown formats are ignored in silence.
+  // Without a logger, unknown formats are silently ignored.
   const ajv = new Ajv.default({
     ...{ strict: false, validateSchema: false, ownProperties: true, logger: false },
     ...(code && { code }),

@@ -20,7 +20,7 @@ const ANY_OBJECT = { type: 'object' }
 
 /**
  * The engine constraint that gives a reply the structure.
- * @throws ApiError 400 for a pattern or schema that the engine cannot take.
+ * @throws ApiError 400 for a pattern or schema that the engine does not support.
  */
 export function constraintOf(structure: Structure): Constraint {
   if (structure.type === 'regex') {
@@ -88,7 +88,7 @@ export class StructureChecker {
 
   async #check(text: string, structure: Structure, organisation: string): Promise<void> {
     const verdict = await this.#threads.ask(organisation, { text, structure })
-    // The engine's constraint holds even where a second look at the reply would take too long.
+    // The engine's constraint holds even if validating the reply takes too long.
     if (verdict === null || verdict.problem === null) return
     const what = [structure.type === 'regex' ? 'regex' : 'response_format']
     throw new ApiError(say`The reply does not match the ${what}: ${verdict.problem}`, {

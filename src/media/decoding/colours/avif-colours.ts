@@ -5,7 +5,7 @@ interface Box {
   readonly body: Buffer
 }
 
-/** The codes that an AVIF names for its picture, which the library does not follow; null where it names none. */
+/** The colour codes that an AVIF gives for its picture, which the library ignores; null if it gives none. */
 export function avifColours({ buffer, byteOffset, byteLength }: Uint8Array): ColourCodes | null {
   const file = Buffer.from(buffer, byteOffset, byteLength)
   if (file.toString('latin1', 4, 8) !== 'ftyp') return null
@@ -19,7 +19,7 @@ export function avifColours({ buffer, byteOffset, byteLength }: Uint8Array): Col
       .find((box) => box?.type === 'colr' && box.body.toString('latin1', 0, 4) === 'nclx')
     return codes ? { primaries: codes.body.readUInt16BE(4), transfer: codes.body.readUInt16BE(6) } : null
   } catch (error) {
-    // What is cut short names nothing.
+    // A truncated file gives none.
     if (error instanceof RangeError) return null
     throw error
   }
@@ -38,7 +38,7 @@ function boxesIn(bytes: Buffer): Box[] {
   for (let at = 0; at + 8 <= bytes.length; ) {
     const short = bytes.readUInt32BE(at)
     const head = short === 1 ? 16 : 8
-    // Without a length, it is the last one.
+    // A box without a length is the last one.
     const size = short === 1 ? Number(bytes.readBigUInt64BE(at + 8)) : short || bytes.length - at
     if (size < head) break
     boxes.push({ type: bytes.toString('latin1', at + 4, at + 8), body: bytes.subarray(at + head, at + size) })
@@ -51,7 +51,7 @@ function primaryItem(box: Buffer): number {
   return box.readUInt8(0) === 0 ? box.readUInt16BE(4) : box.readUInt32BE(4)
 }
 
-/** The properties of an item, by their places from 1. */
+/** Indexes of an item's properties, from 1. */
 function indexesOf(item: number, box: Buffer): number[] {
   const idBytes = box.readUInt8(0) === 0 ? 2 : 4
   const indexBytes = (box.readUInt8(3) & 1) + 1

@@ -1,10 +1,10 @@
-/** What the numbers of a picture stand for, by the codes of ITU-T H.273. */
+/** The colours that the numbers of a picture stand for, as codes of ITU-T H.273. */
 export interface ColourCodes {
   readonly primaries: number
   readonly transfer: number
 }
 
-/** Puts sRGB in the place of red, green and blue, from 0 to 255. What comes after them in a pixel remains. */
+/** Replaces red, green and blue by sRGB, from 0 to 255. Further channels remain. */
 export type ToSrgb = (pixels: Uint8Array, channels: number) => void
 
 type Matrix = readonly [Row, Row, Row]
@@ -35,20 +35,20 @@ const TO_SRGB: Readonly<Record<number, Matrix>> = {
   12: P3,
 }
 
-/** White in a picture of high dynamic range, in cd/m² (ITU-R BT.2408). What is brighter shines. */
+/** White in a picture of high dynamic range, in cd/m² (ITU-R BT.2408). Only highlights are brighter. */
 const WHITE = 203
 /** The peak that HLG is made for, in cd/m². */
 const HLG_PEAK = 1000
-/** From here on, brightness is compressed, so that what shines differs from white. */
+/** From here on, brightness is compressed, so that highlights differ from white. */
 const KNEE = 0.6
 const STEPS = 8192
-/** Numbers of sRGB by linear light. */
+/** sRGB values by linear light. */
 const ENCODED = Uint8Array.from({ length: STEPS + 1 }, (_, step) => {
   const light = step / STEPS
   return Math.round(255 * (light <= 0.0031308 ? 12.92 * light : 1.055 * light ** (1 / 2.4) - 0.055))
 })
 
-/** @returns null for colours that are those of sRGB, or that players take for them. */
+/** @returns null for sRGB, and for colours that players treat as sRGB. */
 export function toSrgb({ primaries, transfer }: ColourCodes): ToSrgb | null {
   const isHigh = transfer === PQ || transfer === HLG
   const matrix = TO_SRGB[primaries] ?? (isHigh ? SAME : null)

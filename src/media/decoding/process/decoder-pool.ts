@@ -17,8 +17,8 @@ const TIMEOUT_MS: Readonly<Record<DecodeTask['type'], number>> = {
 /** Memory limit of one process: enough for 100 megapixels, or 8K video. */
 const MEMORY_BYTES = 2 * 2 ** 30
 /**
- * Cores for each process that stays when it is idle. To start one, with its decoder of images, takes several times as long as
- * to decode a picture: two clients of an idle server would have waited for that.
+ * Cores for each process that stays when it is idle. Starting one, with its image decoder, takes several times as long
+ * as decoding a picture, and the first clients of an idle server would have to wait for it.
  */
 const CORES_PER_KEPT = 4
 /** Each request has only a few media waiting at a time, so this serves hundreds of requests. */
@@ -35,9 +35,9 @@ export interface DecoderPoolOptions {
   readonly memoryBytes?: number
   /** The most tasks that may wait for a process. */
   readonly mostWaiting?: number
-  /** Whether the processes give up their rights before they decode; where the system can, by default. */
+  /** Whether the processes confine themselves before they decode; by default, if the system supports it. */
   readonly sandbox?: SandboxMode
-  /** What the processes run. Tests put a hostile one in its place. */
+  /** The program of the processes. Tests replace it by a hostile one. */
   readonly program?: string
 }
 
@@ -139,13 +139,13 @@ export class DecoderPool {
     decoder.run(job, this.#timeoutMs ?? TIMEOUT_MS[job.task.type])
   }
 
-  /** An idle decoder that can do the task; one that can do nothing else, if there is one. */
+  /** An idle decoder that can do the task, preferably one that cannot decode videos. */
   #idleFor(type: DecodeTask['type']): Decoder | undefined {
     const able = this.#idle.filter((decoder) => decoder.canDecode(type))
     return able.find((decoder) => !decoder.canDecode('video')) ?? able[0]
   }
 
-  /** Starts a decoder, in the place of one that cannot do the task if there is no other. */
+  /** Starts a decoder. If there is no room for another, it replaces an idle one that cannot do the task. */
   #startInRoom(): Decoder {
     if (this.#decoders.size >= this.#size) void this.#idle[0]?.end()
     return this.#start()

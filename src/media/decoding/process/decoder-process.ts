@@ -62,7 +62,7 @@ interface DocumentDecoders {
 
 async function decode(task: DecodeTask<ByteSource>): Promise<DecodeResult> {
   await prepare(task.type)
-  // An input is not at fault where the process ends before.
+  // If the process ends before this, the input is not at fault.
   process.send?.({ ok: 'begins' } satisfies DecoderEvent)
   if (task.type === 'image') return images!.decodeImage(task, grant)
   if (task.type === 'document' || task.type === 'page') {
@@ -171,7 +171,7 @@ process.on('message', async (task: DecoderMessage) => {
   if (documents !== null) collectBuffers()
   process.send?.(reply)
 })
-// The first task would say why that fails.
+// If this fails, the first task reports why.
 if (process.argv.includes(PRELOADS)) loadImages().catch(() => {})
 releaseMemoryWhenIdle()
 endWithParent()

@@ -31,9 +31,9 @@ export const PROGRAM = fileURLToPath(new URL('./decoder-process.ts', import.meta
 export interface DecoderOptions {
   /** Memory limit, where the system can enforce it. */
   readonly memoryBytes: number
-  /** Whether it gives up its rights before it decodes. */
+  /** Whether it confines itself before it decodes. */
   readonly isConfined: boolean
-  /** Whether it loads what decodes images before its first task. */
+  /** Whether it loads the image decoder before its first task. */
   readonly preloads: boolean
   /** The slots for tasks that take much memory, shared by all decoders. */
   readonly large: FairSlots
@@ -43,7 +43,7 @@ export interface DecoderOptions {
 export interface DecoderOwner {
   /** The decoder is free again. @param ms time that the last job took. */
   free(ms: number): void
-  /** Whether there are more decoders than stay. */
+  /** Whether there are more decoders than are kept when idle. */
   isSpare(): boolean
   /** Tries the job again in another process; a call of `exit` follows. */
   retry(job: DecodeJob): void
@@ -66,7 +66,7 @@ export class Decoder {
   #limit: Disposable | null = null
   #started = 0
   #idle: NodeJS.Timeout | undefined
-  /** The only library besides that for images which the process, confined by now, has loaded; null while it can load any. */
+  /** The only library, besides the image decoder, that the confined process has loaded; null while it can load any. */
   #library: (typeof LIBRARIES)[DecodeTask['type']] | null = null
   #isFresh = true
   /** Whether it parses the input of its job. */
@@ -118,7 +118,7 @@ export class Decoder {
     return this.#job === null && !this.#isEnding
   }
 
-  /** A confined process has loaded what its first task needed, and what decodes images. */
+  /** A confined process has loaded only the image decoder and the library that its first task needed. */
   canDecode(type: DecodeTask['type']): boolean {
     return type === 'image' || this.#library === null || this.#library === LIBRARIES[type]
   }
@@ -233,7 +233,7 @@ function nounOf(task: DecodeTask): string {
   return task.type === 'page' ? `Page ${task.page} of the document` : `The ${task.type}`
 }
 
-/** The error where the system starts no process, or kills it. */
+/** The error when the system cannot start a process, or kills it. */
 export function cannotDecode(cause: unknown): Error {
   const message = `The server cannot decode media at the moment. Try again in ${RETRY_AFTER_S} seconds.`
   return serviceUnavailable(message, RETRY_AFTER_S, cause)

@@ -10,7 +10,7 @@ import type { InvalidMediaCode } from '../invalid-media.ts'
 export const BYTES_FD = 4
 /** The socket that carries descriptors of files. */
 export const FILES_FD = 5
-/** An argument of a decoder process: it loads what decodes images before its first task. */
+/** An argument of a decoder process: it loads the image decoder before its first task. */
 export const PRELOADS = '--preloads'
 
 /** Media to decode: its bytes, or a file that holds them. */
@@ -38,7 +38,7 @@ export type DecodeTask<Data = MediaData> =
   | DocumentTask<Data>
   | PageTask<Data>
 
-/** What decodes each type of task. */
+/** The library that decodes each type of task. */
 export const LIBRARIES = {
   image: 'sharp',
   video: 'ffmpeg',
@@ -60,7 +60,7 @@ export interface ImageTask<Data = MediaData> {
   readonly cuts?: Cuts
 }
 
-/** Tiles of all grids but the last, which is the image itself; or parts. */
+/** Tiles of all grids except the last, which is the image itself; or given parts. */
 export type Cuts = TileWish | readonly PixelRegion[]
 
 export interface VideoTask<Data = MediaData> {
@@ -81,7 +81,7 @@ export interface AudioTask<Data = MediaData> {
   readonly limits: AudioLimits
 }
 
-/** Reads how many pages a document has, and the texts that it has of some of them. */
+/** Reads the number of a document's pages, and the embedded text of some of them. */
 export interface DocumentTask<Data = MediaData> {
   readonly type: 'document'
   readonly data: Data
@@ -100,13 +100,13 @@ export interface PageTask<Data = MediaData> {
   readonly region: GridRegion | null
 }
 
-/** The result of a task. `notes` say what of the media is left out, in sentences without a full stop. */
+/** The result of a task. `notes` say which parts of the media are left out, in sentences without a full stop. */
 export interface DecodedImage {
   /** Upright, stretched to the size that the model takes. */
   readonly image: RgbImage
   /** Size of the upright original, for coordinates in its pixels. */
   readonly original: Size
-  /** Some of the wanted parts, from the first; none of tiles that are too many. */
+  /** The first of the wanted parts; none if there are too many tiles. */
   readonly cuts?: readonly RgbImage[]
   readonly notes?: readonly string[]
 }
@@ -119,8 +119,8 @@ export interface DecodedVideo {
   /** From the container's start to the end of the pictures. */
   readonly durationSeconds: number
   /**
-   * In step with the frames; from its first stream on if the container begins later than it lasts. Null for a video
-   * without audio that can be decoded, or when the audio was not requested.
+   * In step with the frames. If the container begins later than the video is long, it starts with the first stream.
+   * Null for a video without audio that can be decoded, or when the audio was not requested.
    */
   readonly sound: DecodedAudio | null
   readonly notes?: readonly string[]
@@ -143,9 +143,9 @@ export interface DecodedAudio {
 export interface DecodedDocument {
   /** At least one. */
   readonly pages: number
-  /** Pixels in an inch of its pages. */
+  /** Resolution of its pages, in pixels per inch. */
   readonly dpi: number
-  /** As many as are asked for; empty where a page is but a picture. */
+  /** One for each requested page; empty if the page is only a picture. */
   readonly texts: readonly string[]
 }
 
@@ -162,7 +162,10 @@ export type DecodeResult = DecodeResults[DecodeTask['type']]
 /** A message to a decoder process. */
 export type DecoderMessage = DecodeTask<SentData> | { readonly type: 'granted' }
 
-/** A message from a decoder process: the result of its task, what it needs first, or that it now parses the input. */
+/**
+ * A message from a decoder process: the result of its task, a request for memory, or notice that it now parses the
+ * input.
+ */
 export type DecoderEvent = DecodeReply | { readonly ok: 'needs_memory' } | { readonly ok: 'begins' }
 
 export type DecodeReply =

@@ -10,8 +10,8 @@ import { ClipStore } from './clip-store.ts'
 import { FrameStore } from './frame-store.ts'
 
 /**
- * The process that speaks to cameras, over sockets that its parent has connected, and decodes what they send. It can open no
- * file and no connection of its own. It ends when its parent ends.
+ * The process that talks to cameras, over sockets that its parent has connected, and decodes what they send. It can
+ * open no file and no connection of its own. It ends when its parent ends.
  */
 const BEAT_MS = 500
 

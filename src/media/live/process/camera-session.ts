@@ -12,57 +12,59 @@ export interface AccessUnit {
    */
   readonly isEntry?: boolean
   /**
-   * Milliseconds of the stream's own clock, from its first unit; null where the stream has none. Pictures that refer to later
-   * ones make it go back a little. A camera's clock may stand still; where it jumps, this one goes on.
+   * Milliseconds of the stream's own clock, from its first unit; null if the stream has none. It goes back a little for
+   * pictures that refer to later ones. A camera's clock may stand still; if it jumps, this time continues without the
+   * jump.
    */
   readonly mediaTime: number | null
-  /** UTC as the camera tells it, which may be years off; null before it has told. */
+  /** UTC by the camera, which may be years off; null before the camera has sent it. */
   readonly cameraTime: Date | null
   /** Units before this one were lost or damaged. */
   readonly afterLoss: boolean
-  /** Width of a pixel by its height, where what carries the video says it; the codec may say it, too. */
+  /** Width of a pixel divided by its height, if the container says so; the codec may say so too. */
   readonly pixelAspect?: Rational | undefined
 }
 
 export interface SessionHooks {
   send(bytes: Uint8Array): void
   onUnit(unit: AccessUnit): void
-  /** The camera has agreed to play. Units may come before. */
+  /** The camera has agreed to play. Units may arrive before. */
   onPlaying?(): void
   /** The session has failed on its own. */
   onError?(error: unknown): void
 }
 
 /**
- * What speaks with a camera over one connection. No method may be called after one has thrown, but `reopen` after `again`.
+ * Speaks a camera's protocol over one connection. After a method has thrown, no other may be called, except `reopen`
+ * after `again`.
  */
 export interface CameraSession {
   /** @throws CameraError */
   feed(bytes: Uint8Array): void
   /**
-   * To be called about each second: keeps the session alive, and asks for the next picture of a `jpeg` source.
+   * Call it about once a second: it keeps the session alive, and asks for the next picture of a `jpeg` source.
    * @throws CameraError
    */
   tick(nowMs: number): void
   /**
    * The connection has ended.
-   * @throws CameraError where the session waits for something
+   * @throws CameraError if the session still waits for something
    */
   end(): void
   /** Whether it waits for nothing, so that its connection may end. */
   readonly isIdle?: boolean
-  /** For how much longer than others it may give nothing, in milliseconds. */
+  /** How much longer than other sessions it may deliver nothing, in milliseconds. */
   readonly patienceMs?: number
-  /** A new connection is open, for which it has asked with `again`. @throws CameraError */
+  /** The new connection that it has asked for with `again` is open. @throws CameraError */
   reopen?(): void
-  /** Says goodbye. */
+  /** Ends the session with the camera in order. */
   close(): void
-  /** Nothing comes of it any more. */
+  /** It delivers nothing after this. */
   [Symbol.dispose]?(): void
 }
 
 /**
- * `again`: nothing is wrong; the camera wants a new connection. `unreachable` is for those that connect.
+ * `again`: nothing is wrong, but the session needs a new connection. `unreachable` is for the code that connects.
  */
 export type CameraFault =
   | 'unreachable'
@@ -88,7 +90,7 @@ export class CameraError extends Error {
 
 export const CLOSED = 'The camera has closed the connection'
 
-/** Null for what is no time. */
+/** Null for an invalid time. */
 export function dateOf(time: string | number): Date | null {
   const date = new Date(time)
   return Number.isNaN(date.getTime()) ? null : date

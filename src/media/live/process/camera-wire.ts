@@ -3,19 +3,22 @@ import { connect, type TLSSocket } from 'node:tls'
 import { type CameraSource, placeOf } from '../camera-source.ts'
 import { CameraError } from './camera-session.ts'
 
-/** A camera that does not read what it is asked. */
+/** Limit for a camera that does not read its requests. */
 const MOST_UNREAD_BYTES = 256 * 1024
 
 export interface WireListener {
-  /** Until then, nothing but a handshake is sent. @param isTrusted whether the camera's certificate is, if it has one. */
+  /**
+   * Nothing but the handshake is sent before this.
+   * @param isTrusted whether the camera's certificate is, if it has one.
+   */
   onReady(isTrusted: boolean): void
   onBytes(bytes: Uint8Array): void
-  /** The camera has ended the connection in order. */
+  /** The camera has closed the connection in order. */
   onEnd(): void
   onClose(): void
 }
 
-/** Speaks to a camera over a connected socket, or over TLS over it. */
+/** Wraps a connected socket to a camera, in TLS if its address asks for that. */
 export function openWire(socket: Socket, source: CameraSource, listener: WireListener): Socket {
   const { host, isSecure } = placeOf(source)
   // Names that are addresses may not be sent. The certificate is checked below.

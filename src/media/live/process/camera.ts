@@ -20,7 +20,7 @@ export interface CameraOptions {
   readonly silenceMs: number
   readonly ffmpeg: FFmpeg
   readonly frames: FrameStore
-  /** Counts what comes. */
+  /** Counts what the camera sends. */
   readonly received: Received
   readonly send: (event: CameraEvent) => void
 }
@@ -28,16 +28,16 @@ export interface CameraOptions {
 const TICK_MS = 500
 /** Tick for cameras that are asked for each picture or segment. */
 const ASKING_TICK_MS = 100
-/** A camera that sends nothing for this many of its usual distances is silent. */
+/** A camera that sends nothing for this many of its usual intervals is silent. */
 const SILENT_DISTANCES = 3
-/** A backlog has ended when nothing has come for this long. */
+/** A backlog has ended when nothing has arrived for this long. */
 const QUIET_MS = 20
 
-/** One camera: what it sends becomes pictures, of which those are handed out that somebody wants. */
+/** One camera: decodes what it sends, and hands out the pictures that followers want. */
 export class Camera {
   readonly followers = new Followers()
   readonly #options: CameraOptions
-  /** What is said goes through here: the socket, or TLS over it. Null while the camera waits for another one. */
+  /** The socket, or TLS over it, to write to. Null while the camera waits for another one. */
   #wire: Socket | null = null
   /** Null until the camera's certificate is trusted. */
   #session: CameraSession | null = null
@@ -45,7 +45,7 @@ export class Camera {
   readonly #queue = new UnitQueue()
   readonly #ring = new UnitRing()
   readonly #ticker: NodeJS.Timeout
-  /** What decodes the units that wait: at once, or when a backlog has ended. */
+  /** Timers that decode the waiting units: at once, or when a backlog has ended. */
   #drain: NodeJS.Immediate | null = null
   #quiet: NodeJS.Timeout | undefined
   #dueTimer: NodeJS.Timeout | undefined
@@ -54,13 +54,13 @@ export class Camera {
   #decoded = 0
   #lastTick = performance.now()
   #lastUnit = performance.now()
-  /** Since when no picture has come of what was decoded; null while pictures come. */
+  /** Since when decoding has yielded no picture; null while it does. */
   #blindSince: number | null = performance.now()
   #lastAsked = Number.NEGATIVE_INFINITY
   #distance = 0
   /** Whether each unit is a key frame. */
   #isIntra = false
-  /** Since when it plays; null before that. */
+  /** Since when it has been playing; null before that. */
   #playingSince: number | null = null
   #isDelivering = false
   #hasEnded = false
@@ -73,7 +73,7 @@ export class Camera {
     this.#connect(options.socket)
   }
 
-  /** Goes on over another connection, which has ended already where there is none. */
+  /** Goes on over another connection. Undefined if that has already ended. */
   attach(socket: Socket | undefined): void {
     if (socket === undefined) this.#end(HAS_CLOSED)
     else this.#connect(socket)
@@ -81,7 +81,7 @@ export class Camera {
 
   #connect(socket: Socket): void {
     const { source, received } = this.#options
-    // It may be ready before this returns, and what is said then has no other way.
+    // The wire may be ready before this returns, and sending then needs `#wire`.
     this.#wire = socket
     const wire = openWire(socket, source, {
       onReady: (isTrusted) => (isTrusted ? this.#guarded(() => this.#open()) : this.#end(UNTRUSTED)),
@@ -92,7 +92,7 @@ export class Camera {
       onEnd: () => this.#guarded(() => this.#session?.end()),
       onClose: () => {
         if (this.#wire !== wire) return
-        // A session that waits for nothing connects again when it asks for something.
+        // A session that waits for nothing connects again when it next asks for something.
         if (this.#session?.isIdle === true) this.#guarded(() => this.#session!.end())
         else this.#end(HAS_CLOSED)
       },
@@ -118,7 +118,7 @@ export class Camera {
     this.#session = openSession({ type, url: new URL(url) }, login, hooks, this.#options.ffmpeg)
   }
 
-  /** Somebody has come, left, or wants a frame. */
+  /** A follower has joined, left, or wants a frame. */
   update(): void {
     this.#ring.keepMs = this.followers.keepMs
     this.#choose()
@@ -138,7 +138,7 @@ export class Camera {
     return { ring: this.#ring, size: this.#isIntra ? null : size }
   }
 
-  /** Says goodbye. */
+  /** Ends the session with the camera in order. */
   close(): void {
     if (this.#hasEnded) return
     try {
@@ -178,7 +178,7 @@ export class Camera {
 
   #tick(): void {
     const now = performance.now()
-    // While this process stood still, nothing could come.
+    // While this process was stalled, nothing could arrive.
     const stoodMs = Math.max(0, now - this.#lastTick - 2 * TICK_MS)
     this.#lastTick = now
     this.#lastUnit += stoodMs
@@ -193,7 +193,7 @@ export class Camera {
     const pause = this.#isAsked && Number.isFinite(everyMs) ? everyMs : (this.#session?.patienceMs ?? 0)
     const usual = Math.max(silenceMs, SILENT_DISTANCES * this.#distance) + pause
     const first = FIRST_PICTURE * usual
-    // How often a camera sends by itself is known once it has sent for a while; some send their first picture twice.
+    // The interval of a camera that sends unasked is known only after a while; some send their first picture twice.
     const isPlaying = this.#playingSince !== null
     const isUnknown = isPlaying && this.#sendsUnasked && this.#lastUnit - this.#playingSince! < silenceMs
     const silence = isUnknown ? Math.max(first, Number.isFinite(everyMs) ? SILENT_DISTANCES * everyMs : 0) : usual
@@ -218,7 +218,7 @@ export class Camera {
     this.#queue.isKeysOnly = this.#isIntra || this.followers.needKeysOnly(this.#queue.keyDistanceMs)
   }
 
-  /** Decodes what has come, once all of it is read that is there. Of a backlog, only the end is decoded. */
+  /** Decodes what has arrived, once everything available is read. Only the end of a backlog is decoded. */
   #schedule(): void {
     if (this.#queue.isLate) {
       this.#unschedule()
@@ -234,7 +234,7 @@ export class Camera {
 
   #arrived(): void {
     this.#unschedule()
-    // Key frames wait until somebody wants one.
+    // Key frames wait until a follower wants one.
     if (!this.#queue.isKeysOnly || !this.#isDelivering) this.#decode()
     this.#serve()
   }
@@ -306,7 +306,7 @@ export class Camera {
   }
 }
 
-/** The usual distance is the longest of late; it is forgotten slowly. */
+/** The usual interval is the longest recent one, which is forgotten slowly. */
 const DECAY = 0.98
 
 const HAS_CLOSED: CameraLoss = { fault: 'unreachable', message: CLOSED }

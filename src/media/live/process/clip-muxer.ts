@@ -8,15 +8,15 @@ import { START_CODE } from './protocols/unit-assembler.ts'
 import type { RecordedUnit } from './unit-ring.ts'
 
 const CODECS = { h264: CODEC_H264, h265: CODEC_H265 }
-/** H.265 by the name under which Apple's players take it. */
+/** H.265 under the tag that Apple's players accept. */
 const TAGS = { h264: 0, h265: Buffer.from('hvc1').readUInt32LE() }
 const KINDS = { h264: kindOfH264, h265: kindOfH265 }
 const BUFFER_BYTES = 256 * 1024
-/** What is written before the rest is read. */
+/** Length of a fragment, which is written before the next one is read. */
 const FRAGMENT_MICROSECONDS = '1000000'
 
 /**
- * Puts units of H.264 or H.265, as a camera has sent them, into fragmented MP4.
+ * Muxes units of H.264 or H.265, as a camera has sent them, into fragmented MP4.
  * @param units from a key frame on, all of one codec.
  * @param size of the pictures as they are encoded.
  * @returns the file, a second or so at a time.
@@ -58,7 +58,7 @@ export async function* muxClip(
       packet.pts = BigInt(times[i]!.shown)
       packet.duration = BigInt(durationAt(times, i))
       packet.isKeyframe = isStart(unit)
-      // What cannot be written is left out, as by the decoder.
+      // Packets that cannot be written are left out, as by the decoder.
       await output.writeFrame(packet)
       packet.unref()
       if (written.length === 0) continue

@@ -4,13 +4,13 @@ import type { ClipAbout, ClipFault, ClipSpan } from '../protocol.ts'
 import { muxClip } from './clip-muxer.ts'
 import { type RecordedUnit, sizeOf, type UnitRing } from './unit-ring.ts'
 
-/** Maximum size of all clips that wait to be read, with their units. */
+/** Maximum size of the units of all clips that wait to be read. */
 const MOST_BYTES = 64 * 2 ** 20
 
-/** What a clip is recorded from. */
+/** The camera that a clip is recorded from. */
 export interface ClipSource {
   readonly ring: UnitRing
-  /** Size of its pictures as they are encoded; null for those that no clip can have. */
+  /** Size of its pictures as encoded; null for codecs that clips cannot hold. */
   readonly size: Size | null
 }
 
@@ -23,7 +23,7 @@ interface Clip {
   pieces: AsyncGenerator<Uint8Array, void, void> | null
 }
 
-/** Clips of all cameras, by the numbers that the parent gives them. They stay when their camera ends, until they are dropped. */
+/** Clips of all cameras, by the numbers that the parent assigns. They outlive their camera, until they are dropped. */
 export class ClipStore {
   readonly #ffmpeg: FFmpeg
   readonly #clips = new Map<number, Clip>()
@@ -32,7 +32,7 @@ export class ClipStore {
     this.#ffmpeg = ffmpeg
   }
 
-  /** Records a clip. It resolves when the clip has ended, early where its camera ends. */
+  /** Records a clip. Resolves when the clip has ended, early if its camera ends. */
   record(number: number, { ring, size }: ClipSource, { agoMs, momentAgoMs, forMs }: ClipSpan) {
     const { promise, resolve } = Promise.withResolvers<ClipAbout | ClipFault>()
     if (size === null) return Promise.resolve<ClipFault>('codec')
@@ -73,7 +73,7 @@ export class ClipStore {
     return { bytes, fromAgoMs: now - units[0]!.at, toAgoMs: now - units.at(-1)!.at }
   }
 
-  /** The next piece of the file of a clip, empty at its end; null for one that cannot be written, or is not there. */
+  /** The next piece of a clip's file: empty at its end, null for a clip that cannot be written or does not exist. */
   async piece(number: number): Promise<Uint8Array | null> {
     const next = await this.#clips.get(number)?.pieces?.next()
     return next === undefined ? null : (next.value ?? new Uint8Array())

@@ -4,17 +4,17 @@ interface Follower {
   pace: Pace
   /** When the next frame is due. */
   due: number
-  /** Which frame was the last. */
+  /** Number of the last frame that it got. */
   last: number
   wants: boolean
 }
 
-/** By how much of their distance key frames may come too seldom. */
+/** The interval of key frames may exceed the wanted one by this factor. */
 const TOLERANCE = 1.1
-/** A frame that is due may be this much of the distance late, and the next one is not. */
+/** A frame may be late by this share of the interval without delaying the next one. */
 const SLACK = 1 / 4
 
-/** Those who follow one camera, and when they want a frame. */
+/** The followers of one camera, and when they want a frame. */
 export class Followers {
   readonly #followers = new Map<number, Follower>()
 
@@ -33,17 +33,20 @@ export class Followers {
     if (follower !== undefined) follower.wants = true
   }
 
-  /** The shortest distance at which frames are wanted. */
+  /** The shortest interval at which frames are wanted. */
   get everyMs(): number {
     return Math.min(...[...this.#followers.values()].map(({ pace }) => pace.everyMs))
   }
 
-  /** For how long units are to be kept. */
+  /** How long units are kept. */
   get keepMs(): number {
     return Math.max(0, ...[...this.#followers.values()].map(({ pace }) => pace.keepMs ?? 0))
   }
 
-  /** Whether key frames, which come at a distance, are enough for all. @param keyDistanceMs null where that is not known. */
+  /**
+   * Whether key frames are enough for all followers.
+   * @param keyDistanceMs interval of key frames; null while it is unknown.
+   */
   needKeysOnly(keyDistanceMs: number | null): boolean {
     return [...this.#followers.values()].every(({ pace: { decode, everyMs } }) => {
       if (decode !== 'auto') return decode === 'key_frames'
@@ -51,12 +54,12 @@ export class Followers {
     })
   }
 
-  /** Whether somebody would take a frame that is newer than the last one, now. */
+  /** Whether a follower wants this frame now. */
   areDue(frame: number, now: number): boolean {
     return this.#waiting(frame).some(([, { due }]) => due <= now)
   }
 
-  /** Takes those who get a frame now. @param frame counts up. */
+  /** Returns the followers that get this frame now. @param frame counts up. */
   take(frame: number, now: number): number[] {
     return this.#waiting(frame).flatMap(([number, follower]) => {
       if (follower.due > now) return []
@@ -69,7 +72,7 @@ export class Followers {
     })
   }
 
-  /** When a frame that is there is due next; null for never. */
+  /** When this frame is next due for a follower; null for never. */
   nextDue(frame: number): number | null {
     const due = this.#waiting(frame).map(([, follower]) => follower.due)
     return due.length === 0 ? null : Math.min(...due)

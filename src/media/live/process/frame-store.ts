@@ -9,13 +9,13 @@ import { targetSize } from '../../resize.ts'
 
 tuneImages(sharp)
 
-/** Sizes of which the scaler is kept: that at which frames are compared, and one for a model or two. */
+/** The most scalers to keep, one for each size: that at which frames are compared, and one for a model or two. */
 const MOST_SCALERS = 4
-/** Smaller pictures are compared with others like them, and not shown to a model. */
+/** Smaller pictures are only compared with each other, and not shown to a model. */
 const QUICK_PIXELS = 64 * 64
 const JPEG_QUALITY = 90
 
-/** Frames that the parent still wants something of, by their numbers. */
+/** Frames that the parent has not released, by their numbers. */
 export class FrameStore {
   readonly #ffmpeg: FFmpeg
   readonly #frames = new Map<number, Frame>()
@@ -26,7 +26,7 @@ export class FrameStore {
     this.#ffmpeg = ffmpeg
   }
 
-  /** Keeps a frame until it is released. @returns its number; null where memory has run out. */
+  /** Keeps a frame until it is released. @returns its number; null if memory has run out. */
   keep(frame: Frame): number | null {
     const copy = frame.clone()
     if (copy === null) return null
@@ -52,7 +52,7 @@ export class FrameStore {
     const size = sizeOf(part)
     const across = size.width / part.width
     const down = size.height / part.height
-    // To scale the whole frame is faster than to convert each of its pixels, where it does not become larger.
+    // If the frame does not become larger, scaling all of it is faster than converting each of its pixels.
     if (Math.max(across, down) <= 1) {
       const place = { left: Math.round(part.left * across), top: Math.round(part.top * down), ...size }
       const whole = {
@@ -91,7 +91,7 @@ export class FrameStore {
     const known = this.#scalers.get(key)
     this.#scalers.delete(key)
     const scaler = known ?? new RgbScaler(this.#ffmpeg, size, { isQuick })
-    // The one that was used last comes last.
+    // The most recently used scaler comes last.
     this.#scalers.set(key, scaler)
     if (this.#scalers.size > MOST_SCALERS) {
       const [oldest] = this.#scalers.keys()

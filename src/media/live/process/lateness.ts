@@ -1,15 +1,15 @@
-/** For how long the least delay is remembered at least: clocks drift apart. */
+/** How long the least delay is remembered at least. It is forgotten because clocks drift apart. */
 const WINDOW_MS = 30_000
 
-/** Measures how much later than usual units come: cameras send a backlog after a stall. */
+/** Measures how much later than usual units arrive: cameras send a backlog after a stall. */
 export class Lateness {
   #start = Number.NEGATIVE_INFINITY
   #least = Number.POSITIVE_INFINITY
   #leastBefore = Number.POSITIVE_INFINITY
 
   /**
-   * @param mediaTime by the stream's own clock, in milliseconds; null where it has none: such units are never late.
-   * @returns milliseconds.
+   * @param mediaTime by the stream's own clock, in milliseconds; null if it has none: then units are never late.
+   * @returns the delay in milliseconds.
    */
   of(mediaTime: number | null, now: number): number {
     if (mediaTime === null) return 0

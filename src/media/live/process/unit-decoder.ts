@@ -15,10 +15,10 @@ type Codec = AccessUnit['codec']
 const CODECS: Readonly<Record<Codec, number>> = { h264: CODEC_H264, h265: CODEC_H265, jpeg: CODEC_MJPEG }
 /** 8K, as for videos. Larger pictures are refused before they take memory. */
 const MOST_PIXELS = 8192 * 4352
-/** Units of which no picture has come yet. A decoder keeps back at most sixteen. */
+/** The most units whose picture is pending. A decoder holds back at most sixteen. */
 const MOST_PENDING = 64
 
-/** When a picture came, by the clock of `performance`, and when it was taken, in Unix milliseconds. */
+/** When a picture arrived, by the clock of `performance`, and when it was taken, in Unix milliseconds. */
 export interface UnitTime {
   readonly at: number
   readonly cameraTime: number | null
@@ -74,14 +74,14 @@ export class UnitDecoder implements Disposable {
     this.#packet.unref()
     this.#receive(context)
     if (!isAlone) return
-    // A decoder keeps pictures back, in case that an earlier one follows.
+    // Drains the decoder, which holds pictures back in case an earlier one follows.
     context.sendPacketSync(null)
     this.#receive(context)
     context.flushBuffers()
     this.#times.clear()
   }
 
-  /** Forgets what the next unit, a key frame, does not need. */
+  /** Resets the decoder before a key frame. */
   restart(): void {
     this.#context?.flushBuffers()
     this.#times.clear()
@@ -91,7 +91,7 @@ export class UnitDecoder implements Disposable {
     while (context.receiveFrameSync(this.#spare) >= 0) {
       this.pictures++
       this.#newest.unref()
-      // As for videos, the container's word counts.
+      // As for videos, the container's aspect takes precedence.
       if (this.#pixelAspect !== undefined) this.#spare.sampleAspectRatio = this.#pixelAspect
       const number = this.#spare.bestEffortTimestamp
       this.#time = this.#times.get(number) ?? { at: performance.now(), cameraTime: null }
@@ -112,7 +112,7 @@ export class UnitDecoder implements Disposable {
     const context = new this.#ffmpeg.CodecContext()
     context.allocContext3(found)
     setOptions(this.#ffmpeg, context, { max_pixels: String(MOST_PIXELS) })
-    // Threads would keep as many pictures back.
+    // Each further thread would hold back a picture.
     context.threadCount = 1
     if (context.open2Sync(found, null) < 0) throw new Error(`FFmpeg cannot decode ${codec}`)
     this.#codec = codec

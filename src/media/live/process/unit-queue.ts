@@ -6,7 +6,7 @@ import type { UnitTime } from './unit-decoder.ts'
 const LATE_MS = 1_000
 /** Maximum size of units that wait to be decoded: a group of pictures of 10 s at 12 Mbit/s. */
 const MOST_BYTES = 16 * 2 ** 20
-/** Key frames by whose distance it is known how often they come. */
+/** The number of key frames from which their interval is measured. */
 const MEASURED = 3
 
 export interface WaitingUnit {
@@ -17,14 +17,14 @@ export interface WaitingUnit {
 }
 
 /**
- * Units of one camera that are still to be decoded: at most those from the newest key frame on. What comes before it is not
- * needed for what comes after.
+ * Units of one camera that are still to be decoded: at most those from the newest key frame on, which does not depend
+ * on earlier ones.
  */
 export class UnitQueue {
   readonly #lateness = new Lateness()
   #units: WaitingUnit[] = []
   #bytes = 0
-  /** Whether all up to the next key frame is of no use. */
+  /** Whether all units up to the next key frame are useless. */
   #needsKey = true
   #hasSkipped = false
   #keyTimes: readonly number[] = []
@@ -44,7 +44,7 @@ export class UnitQueue {
   }
 
   set isKeysOnly(value: boolean) {
-    // What was not decoded is missing for what comes.
+    // Later units depend on those that were not decoded.
     if (this.#isKeysOnly && !value) this.#needsKey = true
     this.#isKeysOnly = value
   }
@@ -68,7 +68,7 @@ export class UnitQueue {
     this.#hasSkipped = true
   }
 
-  /** Takes all that wait. */
+  /** Removes and returns all waiting units. */
   take(): readonly WaitingUnit[] {
     const units = this.#units
     this.#units = []

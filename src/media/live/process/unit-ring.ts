@@ -2,29 +2,30 @@ import { type AccessUnit, isStart } from './camera-session.ts'
 
 /** Maximum size of the units of one camera. */
 const MOST_BYTES = 32 * 2 ** 20
-/** What a unit takes besides its bytes, generously. */
+/** Overhead of a unit, generously. */
 const UNIT_BYTES = 2048
-/** Recordings of one camera at a time. */
+/** The most concurrent recordings of one camera. */
 const MOST_RECORDINGS = 16
 
-/** A unit, and when it came, by the clock of `performance`. */
+/** A unit, and when it arrived, by the clock of `performance`. */
 export interface RecordedUnit {
   readonly unit: AccessUnit
   readonly at: number
 }
 
-/** What a clip is to show, by the clock of `performance`. */
+/** The span of a clip, by the clock of `performance`. */
 export interface Recording {
   readonly from: number
-  /** What must be in it. */
+  /** The moment that must be in it. */
   readonly moment: number
-  /** @param units from a key frame on; empty where the ring has none that comes before the moment. */
+  /** @param units from a key frame on; empty if the ring has no key frame before the moment. */
   onEnd(units: readonly RecordedUnit[]): void
 }
 
 /**
- * The latest units of one camera as it has sent them, from a key frame on. It keeps those of the last `keepMs`, and all that a
- * recording is to have, in bounded memory: where that is full, recordings begin later, and if they cannot, they end early.
+ * The latest units of one camera as it has sent them, from a key frame on. It keeps those of the last `keepMs` and
+ * those that recordings need, in bounded memory: when that is full, recordings begin later, or, if they cannot, end
+ * early.
  */
 export class UnitRing {
   readonly #recordings = new Set<Recording>()
@@ -32,7 +33,7 @@ export class UnitRing {
   #bytes = 0
   #keepMs = 0
 
-  /** @param ms 0 to keep nothing but what recordings are to have. */
+  /** @param ms 0 to keep only what recordings need. */
   set keepMs(ms: number) {
     this.#keepMs = ms
     if (this.#isIdle) this.#clear()
@@ -54,14 +55,14 @@ export class UnitRing {
     while (this.#bytes > MOST_BYTES) this.#shrink()
   }
 
-  /** @returns false where there are too many. */
+  /** @returns false if there are too many. */
   begin(recording: Recording): boolean {
     if (this.#recordings.size >= MOST_RECORDINGS) return false
     this.#recordings.add(recording)
     return true
   }
 
-  /** Ends a recording with what there is. */
+  /** Ends a recording with the units that are there. */
   end(recording: Recording): void {
     if (!this.#recordings.delete(recording)) return
     const { from, moment } = recording
@@ -71,7 +72,7 @@ export class UnitRing {
     recording.onEnd(units.length > 0 && units[0]!.at <= moment ? units : [])
   }
 
-  /** Whether nothing is to be kept. */
+  /** Whether nothing needs to be kept. */
   get #isIdle(): boolean {
     return this.#keepMs === 0 && this.#recordings.size === 0
   }
@@ -82,7 +83,7 @@ export class UnitRing {
     this.#clear()
   }
 
-  /** Forgets groups of pictures that end before what is to be kept. */
+  /** Drops groups of pictures that are no longer needed. */
   #forget(now: number): void {
     const needed = Math.min(now - this.#keepMs, ...[...this.#recordings].map(({ from }) => from))
     for (let next = this.#nextKey; next !== -1 && this.#units[next]!.at <= needed; next = this.#nextKey)
@@ -94,7 +95,7 @@ export class UnitRing {
     return this.#units.findIndex(({ unit }, i) => i > 0 && isStart(unit))
   }
 
-  /** Forgets the first group of pictures. */
+  /** Drops the first group of pictures. */
   #shrink(): void {
     const next = this.#nextKey
     const begins = next === -1 ? Number.POSITIVE_INFINITY : this.#units[next]!.at

@@ -56,7 +56,7 @@ export class ByteQueue {
     }
   }
 
-  /** Half of the new room is free, so the copy is paid for by the bytes that fill it. */
+  /** Half of the new room is free, so the cost of the copy is amortised over the bytes that fill it. */
   #makeRoom(needed: number): void {
     const size = this.#bytes.length
     const fits = needed * 2 <= size && size <= Math.max(4 * LEAST, needed * 16)

@@ -1,7 +1,7 @@
 import { createHash, randomBytes } from 'node:crypto'
 import { CameraError } from '../camera-session.ts'
 
-/** Nonces may run out while a request is under way, but not for ever. */
+/** A nonce may expire while a request is under way, but not every time. */
 const MAX_TRIES = 3
 const MAX_CHALLENGE = 4096
 
@@ -11,15 +11,15 @@ interface Challenge {
 }
 
 /**
- * Logs in to a camera, by Digest or Basic (RFC 7616, 2617, 2069 and 7617). It sends nothing before it is asked. One that is
- * kept for the next connection goes on with the nonce that it has.
+ * Logs in to a camera, by Digest or Basic (RFC 7616, 2617, 2069 and 7617). It sends no credentials before a challenge.
+ * If it is kept for the next connection, it reuses its nonce.
  */
 export class Login {
   readonly #username: string | null
   readonly #password: string
   #challenge: Challenge | null = null
   #count = 0
-  /** What was sent since the last challenge has been accepted. */
+  /** Whether a request since the last challenge was accepted. */
   #isAccepted = false
   #tries = 0
 
@@ -70,7 +70,7 @@ export class Login {
     let secret = hash(username, realm, password)
     if (algorithm?.toLowerCase().endsWith('-sess')) secret = hash(secret, nonce, cnonce)
     const request = hash(method, uri)
-    // RFC 2069 knows no `qop`.
+    // RFC 2069 has no `qop`.
     const qop = params.has('qop')
     const response = qop ? hash(secret, nonce, count, cnonce, 'auth', request) : hash(secret, nonce, request)
     const opaque = params.get('opaque')

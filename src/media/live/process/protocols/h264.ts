@@ -20,7 +20,7 @@ const DELIMITER = 9
 
 const RECOVERY_POINT = 6
 
-/** Whether a unit of messages has one that decoding may begin (annex D). */
+/** Whether an SEI unit has a recovery point message: decoding may begin there (annex D). */
 function hasRecoveryPoint(nal: Uint8Array): boolean {
   const read = (at: number): [value: number, end: number] => {
     let end = at

@@ -9,28 +9,28 @@ import { UnitPacer } from './unit-pacer.ts'
 const MAX_PLAYLIST = 256 * 1024
 const MAX_SEGMENT = 32 * 2 ** 20
 const MAX_HEADER = 2 ** 20
-/** Segments in a row of which nothing can be shown. */
+/** The most segments in a row that yield no picture. */
 const MOST_MISSES = 5
 const SHORTEST_TARGET_MS = 500
 const LONGEST_TARGET_MS = 60_000
-/** Servers close connections over which nothing is asked. */
+/** Servers close idle connections. */
 const LONGEST_POLL_MS = 4_000
 /** Segments that may wait: this number of them, or this time of short ones. */
 const MOST_BEHIND = 2
 const BEHIND_MS = 3_000
 
 /**
- * The video of an HLS stream (RFC 8216), one request after the other: the newest segment first, and then each that follows, at
- * the speed at which it is to be shown. What is too far behind is skipped.
+ * The video of an HLS stream (RFC 8216), one request after the other: the newest segment first, and then each that
+ * follows, at playback speed. Segments that are too far behind are skipped.
  */
 export class HlsSession implements CameraSession {
   readonly #hooks: SessionHooks
   readonly #ffmpeg: FFmpeg
   readonly #exchange: HttpExchange
   readonly #pacer: UnitPacer
-  /** What is asked each time: where a redirect leads may be good for a while only. */
+  /** Where the playlist is requested: the target of a redirect may be valid only for a while. */
   #playlist: URL
-  /** Where the last playlist came from, which its addresses are relative to. */
+  /** Where the last playlist came from. Its addresses are relative to this. */
   #base: URL
   #isVariant = false
   #targetMs = LONGEST_TARGET_MS / 10
@@ -42,7 +42,7 @@ export class HlsSession implements CameraSession {
   /** The beginning of fragmented MP4, and where it is. */
   #header: { readonly uri: string; readonly bytes: Buffer } | null = null
   #misses = 0
-  /** What comes next does not go on from what was there. */
+  /** Whether the next segment does not continue the last one. */
   #hasLost = false
   #isReading = false
   #isClosed = false
@@ -119,7 +119,7 @@ export class HlsSession implements CameraSession {
     this.#targetMs = Math.min(Math.max(targetMs, SHORTEST_TARGET_MS), LONGEST_TARGET_MS)
     this.#pollAt = performance.now() + Math.min(this.#targetMs / 2, LONGEST_POLL_MS)
     this.#hasEnded = hasEnded
-    // A video that is complete is no camera.
+    // A complete video is not a camera.
     if (this.#sequence === null && hasEnded) throw ended()
     this.#hooks.onPlaying?.()
     const newest = segments.at(-1)
@@ -169,7 +169,7 @@ export class HlsSession implements CameraSession {
     if (++this.#misses > MOST_MISSES) throw new CameraError('no_video', 'No segment of the camera can be shown')
   }
 
-  /** @param onBody null where there is nothing. The body belongs to the receiver. */
+  /** @param onBody gets null if there is nothing. The body belongs to the receiver. */
   #get(
     uri: string,
     limit: number,
@@ -182,7 +182,7 @@ export class HlsSession implements CameraSession {
     this.#exchange.ask({ target: pathname + search, onHead, onMoved })
   }
 
-  /** Nothing is asked of another server: this connection is the only one that was allowed. */
+  /** No other server is asked: only this connection was allowed. */
   #resolve(uri: string): URL {
     const url = URL.parse(uri, this.#base.href)
     if (url?.origin !== this.#base.origin) {

@@ -8,10 +8,10 @@ const NEWLINE = 10
 /** Redirects of one request. */
 const MOST_REDIRECTS = 3
 const MOST_COOKIES = 16
-/** A cookie that can be sent back as it is. */
+/** A cookie that can be sent back unchanged. */
 const COOKIE = /^[\x21-\x3a\x3c-\x7e]+$/
 
-/** What takes the body of a response. */
+/** Receives the body of a response. */
 export interface BodySink {
   /** Maximum length of the body, in bytes. */
   readonly limit: number
@@ -20,17 +20,17 @@ export interface BodySink {
   end(): void
 }
 
-/** What to ask for, and what takes the answer. */
+/** A request, and what handles the response. */
 interface HttpRequest {
   /** Path and query. */
   readonly target: string
-  /** @throws CameraError for an answer that is of no use */
+  /** @throws CameraError for a response that cannot be used */
   readonly onHead: (status: number, head: MessageHead) => BodySink
-  /** The server has sent it to another place of its own. */
+  /** The server has redirected the request to another address of its own. */
   readonly onMoved?: ((url: URL) => void) | undefined
 }
 
-/** Asks one request after the other over HTTP/1.1, each once the last one is answered. */
+/** Sends requests over HTTP/1.1, each after the response to the last one. */
 export class HttpExchange {
   readonly #url: URL
   readonly #login: Login
@@ -39,9 +39,9 @@ export class HttpExchange {
   #state: 'head' | 'body' | 'chunk_size' | 'chunk' | 'chunk_end' | 'trailer' | 'idle' = 'idle'
   #request: HttpRequest | null = null
   #redirects = 0
-  /** What redirects have set, by name, and servers such as MediaMTX check. */
+  /** Cookies that redirects have set, by name. Servers such as MediaMTX check them. */
   readonly #cookies = new Map<string, string>()
-  /** Bytes that are to come of the body or the chunk. */
+  /** Remaining bytes of the body or the chunk. */
   #remaining = 0
   #sink: BodySink | null = null
   /** The connection is over, or will be. */
@@ -55,12 +55,12 @@ export class HttpExchange {
     this.#send = send
   }
 
-  /** Whether nothing is asked. */
+  /** Whether no request is pending. */
   get isIdle(): boolean {
     return this.#state === 'idle'
   }
 
-  /** @throws CameraError `again` where it needs a new connection */
+  /** @throws CameraError `again` if it needs a new connection */
   ask(request: HttpRequest): void {
     this.#request = request
     this.#redirects = 0
@@ -82,7 +82,7 @@ export class HttpExchange {
     this.#send(Buffer.from(`${lines.join('\r\n')}\r\n\r\n`))
   }
 
-  /** A new connection is open: asks for what is not answered. */
+  /** A new connection is open: sends the unanswered request again. */
   reopen(): void {
     this.#queue.take(this.#queue.length)
     this.#closes = false
@@ -95,7 +95,7 @@ export class HttpExchange {
     while (this.#step());
   }
 
-  /** The connection has ended. @throws CameraError where that is not the end of an answer */
+  /** The connection has ended. @throws CameraError if that is not the end of a response */
   end(): void {
     this.#closes = true
     // A body without a length ends with the connection.
@@ -139,7 +139,7 @@ export class HttpExchange {
         return true
       }
       case 'idle':
-        // Nothing was asked.
+        // No request is pending.
         queue.take(queue.length)
         return false
     }
@@ -178,7 +178,7 @@ export class HttpExchange {
     }
   }
 
-  /** Asks at another place, over another connection. @throws CameraError for one of another server: only this was allowed. */
+  /** Follows a redirect over another connection. @throws CameraError for another server: only this one was allowed. */
   #follow(head: MessageHead): never {
     const { origin } = this.#url
     const url = URL.parse(headerOf(head, 'location') ?? 'about:blank', `${origin}${this.#request!.target}`)
@@ -210,7 +210,7 @@ export class HttpExchange {
 }
 
 /**
- * Takes a body as a whole.
+ * Collects a whole body.
  * @param limit in bytes
  * @param onBody gets it in memory that may change after the call
  */

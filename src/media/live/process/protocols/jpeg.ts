@@ -14,12 +14,12 @@ const QUANTISERS = Buffer.from(
 )
 const TABLE = 64
 
-/** Takes JPEG out of RTP (RFC 2435). The headers of a file are made again from the few bytes that RTP has of them. */
+/** Unpacks JPEG from RTP (RFC 2435). The headers of a file are rebuilt from the few bytes of them that RTP carries. */
 export class JpegDepacketizer {
   readonly #onUnit: (unit: AccessUnit) => void
   /** Tables of the camera's own, by the number that it gives them. */
   readonly #tables = new Map<number, Buffer>()
-  /** Parts of the picture; empty: there is none. */
+  /** Parts of the picture; empty while there is none. */
   #pieces: Buffer[] = []
   /** Bytes of the scan that have arrived. */
   #length = 0
@@ -60,7 +60,7 @@ export class JpegDepacketizer {
     else if (bytes.length >= start + 4) {
       const length = bytes.readUInt16BE(start + 2)
       scan = start + 4 + length
-      // Without tables, those that were sent before are meant. Baseline JPEG has none of 16 bits.
+      // Without tables, those sent before apply. Baseline JPEG has none of 16 bits.
       if (length === 2 * TABLE && bytes.length >= scan) this.#tables.set(quality, bytes.subarray(start + 4, scan))
       tables = this.#tables.get(quality)
     }

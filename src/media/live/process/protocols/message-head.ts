@@ -36,7 +36,7 @@ export function takeHead(queue: ByteQueue): MessageHead | null {
   return { start, headers }
 }
 
-/** The status of a response, or null: the camera asks something itself. */
+/** The status of a response; null for a request of the camera. */
 export function statusOf({ start }: MessageHead): number | null {
   const status = /^(?:RTSP|HTTP)\/\d\.\d +(\d{3})\b/i.exec(start)
   return status && Number(status[1])
@@ -46,7 +46,7 @@ export function headerOf({ headers }: MessageHead, name: string): string | null 
   return headers.get(name)?.[0] ?? null
 }
 
-/** @throws CameraError for one that is no number or over the limit */
+/** @throws CameraError for a length that is no number or exceeds the limit */
 export function contentLengthOf(head: MessageHead, limit: number): number | null {
   const text = headerOf(head, 'content-length')
   if (text === null) return null

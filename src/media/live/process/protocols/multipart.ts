@@ -6,8 +6,8 @@ const DASH = 0x2d
 const NEWLINE = 10
 
 /**
- * Takes pictures out of `multipart/x-mixed-replace`. Cameras disagree on the dashes before a boundary, and on whether parts have a
- * length; a boundary is here its text after dashes, at the start of a line or directly after a JPEG.
+ * Reads pictures from `multipart/x-mixed-replace`. Cameras disagree on the dashes before a boundary, and on whether
+ * parts have a length. Here, a boundary is its text after dashes, at the start of a line or directly after a JPEG.
  */
 export class MultipartReader {
   readonly #boundary: Buffer
@@ -18,7 +18,7 @@ export class MultipartReader {
   #length: number | null = null
   /** Whether a boundary is next. */
   #isAtHead = false
-  /** Where to look on for a boundary. */
+  /** Where to continue looking for a boundary. */
   #searched = 0
   #hasLost = false
 

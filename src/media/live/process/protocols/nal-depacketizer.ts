@@ -15,7 +15,7 @@ export interface NalSyntax {
   fragmentHeader(payload: Uint8Array): Uint8Array
 }
 
-/** Takes NAL units out of RTP, in the order of decoding. */
+/** Unpacks NAL units from RTP, in the order of decoding. */
 export class NalDepacketizer {
   readonly #syntax: NalSyntax
   readonly #units: UnitAssembler

@@ -12,8 +12,9 @@ export interface CameraAddress {
 }
 
 /**
- * Speaks first: the connection to the camera must be open. A name and a password in the address are not sent.
- * @param ffmpeg takes segments of HLS apart
+ * Sends the first request: the connection to the camera must be open. A name and a password in the address are not
+ * sent.
+ * @param ffmpeg demuxes segments of HLS
  */
 export function openSession(
   { type, url }: CameraAddress,

@@ -3,7 +3,7 @@ import { CameraError, dateOf } from '../camera-session.ts'
 const LONGEST_URI = 4096
 const LONGEST_SECONDS = 3600
 const USUAL_TARGET_MS = 6_000
-/** Lines of a picture that are enough: more are seldom seen by a model, and cost as much as they are. */
+/** Enough lines for a picture: a model seldom sees more, and decoding costs grow with them. */
 const ENOUGH_LINES = 720
 
 export interface Segment {
@@ -11,11 +11,11 @@ export interface Segment {
   /** Counts up by one. */
   readonly sequence: number
   readonly durationMs: number
-  /** What comes before it in a file: the header of fragmented MP4. */
+  /** Address of the header of fragmented MP4, which precedes it in a file. */
   readonly header: string | null
-  /** Its timestamps do not go on from those of the segment before. */
+  /** Its timestamps do not continue those of the segment before. */
   readonly isDiscontinuous: boolean
-  /** When it begins, by the camera's clock, in Unix milliseconds; null where that is not told. */
+  /** When it begins, by the camera's clock, in Unix milliseconds; null if the playlist does not say so. */
   readonly time: number | null
 }
 
@@ -29,7 +29,7 @@ export interface MediaPlaylist {
 export interface Variant {
   readonly uri: string
   readonly bandwidth: number
-  /** Height of its pictures; 0 where the playlist does not tell. */
+  /** Height of its pictures; 0 if the playlist does not say so. */
   readonly lines: number
   readonly codecs: string | null
 }

@@ -1,5 +1,5 @@
 const HEADER = 12
-/** Limits of `mediaTime`, in milliseconds: a clock that is further back or ahead was set. */
+/** Limits for steps of `mediaTime`, in milliseconds: after a larger step, the camera's clock was set. */
 const LONGEST_BACK = 2_000
 const LONGEST_FORTH = 60_000
 const SENDER_REPORT = 200
@@ -7,7 +7,7 @@ const NTP_TO_UNIX = 2_208_988_800
 
 export interface RtpPacket {
   readonly payload: Uint8Array
-  /** The last packet of a picture, if the camera keeps to the rules. */
+  /** The last packet of a picture, if the camera follows the standard. */
   readonly isLast: boolean
   /** Equal for all packets of a picture. */
   readonly timestamp: number
@@ -26,7 +26,7 @@ export class RtpReceiver {
   #source = -1
   #timestamp = 0
   #mediaTime = 0
-  /** When, in Unix milliseconds, the camera's clock showed which timestamp. */
+  /** A Unix time in milliseconds, and the RTP timestamp at that time, from the last sender report. */
   #report: { readonly unix: number; readonly timestamp: number } | null = null
   #hasGap = false
 
@@ -35,7 +35,7 @@ export class RtpReceiver {
     this.#clockRate = clockRate
   }
 
-  /** @returns null for a packet of something else. */
+  /** @returns null for a packet of another stream. */
   read(packet: Buffer): RtpPacket | null {
     if (packet.length < HEADER || packet[0]! >> 6 !== 2 || (packet[1]! & 127) !== this.#payloadType) return null
     let start = HEADER + 4 * (packet[0]! & 15)

@@ -11,7 +11,7 @@ import { type VideoTrack, videoTrackOf } from './sdp.ts'
 import { UnitAssembler } from './unit-assembler.ts'
 
 const MAX_BODY = 64 * 1024
-/** Bytes between two messages that are neither. */
+/** The most bytes between two messages that belong to neither. */
 const MAX_GARBAGE = 64 * 1024
 /** Begins a frame of a channel: `$`, the channel, and two bytes of length. Its bytes follow. */
 const DOLLAR = 0x24
@@ -46,7 +46,7 @@ export class RtspSession implements CameraSession {
   #head: MessageHead | null = null
   #bodyLength = 0
   #garbage = 0
-  /** What the video's packets go by; what the camera calls the session, and everything in it. */
+  /** The receiver and channel of the video's packets, and the camera's names for the session and its addresses. */
   #receiver: RtpReceiver | null = null
   #depacketizer: Depacketizer | null = null
   #channel = 0
@@ -80,7 +80,7 @@ export class RtspSession implements CameraSession {
     this.#aliveAt = nowMs
     this.#ask(this.#keepAlive, this.#base, {}, (status) => {
       if (status === 454) throw new CameraError('protocol', 'The camera has ended the session')
-      // Some cameras list what they do not have.
+      // Some cameras list methods that they do not support.
       if (status >= 400) this.#keepAlive = 'OPTIONS'
     })
   }
@@ -161,7 +161,7 @@ export class RtspSession implements CameraSession {
     }
     const request = this.#request
     const cseq = headerOf(head, 'cseq')
-    // A late answer to what is not waited for any more.
+    // A late answer to a request that is no longer pending.
     if (status < 200 || request === null || (cseq !== null && Number(cseq) !== this.#cseq)) return
     this.#request = null
     if (status === 401) {
@@ -187,7 +187,7 @@ export class RtspSession implements CameraSession {
     this.#hooks.send(Buffer.from(`${method} ${uri} RTSP/1.0\r\n${lines.join('')}\r\n`))
   }
 
-  /** Asks for what the session cannot do without. */
+  /** Sends a request that must succeed. */
   #need(method: string, uri: string, headers: Request['headers'], onReply: (head: MessageHead, body: Buffer) => void) {
     this.#ask(method, uri, headers, (status, head, body) => {
       if (status === 461) throw new CameraError('refused', 'The camera does not offer RTSP over TCP')
@@ -206,7 +206,7 @@ export class RtspSession implements CameraSession {
   #setUp(track: VideoTrack): void {
     const { control } = track
     const isAbsolute = /^rtsps?:/i.test(control ?? '')
-    // Not as addresses are resolved: cameras count on what follows the last slash being kept.
+    // Not resolved as a URL: cameras expect that the part after the last slash is kept.
     const relative = control === null || control === '*' ? this.#base : `${this.#base.replace(/\/$/, '')}/${control}`
     const uri = isAbsolute ? control! : relative
     this.#need('SETUP', uri, { Transport: 'RTP/AVP/TCP;unicast;interleaved=0-1' }, (head) => {

@@ -16,7 +16,7 @@ import { UnitAssembler } from './unit-assembler.ts'
 
 const START = Buffer.from([0, 0, 1])
 const NONE = new Uint8Array()
-/** A picture of wider or higher pixels would be a line, or too large. */
+/** With wider or higher pixels, a picture would be a line, or too large. */
 const MOST_ASPECT = 16
 /** How each codec is described in MP4: where the size of lengths is, and where the parameter sets are. */
 const CODECS = {
@@ -25,7 +25,7 @@ const CODECS = {
 }
 
 /**
- * Takes the video out of a segment: MPEG-TS, or a fragment of MP4.
+ * Demuxes the video of a segment: MPEG-TS, or a fragment of MP4.
  * @param header the beginning of the MP4 file; null for MPEG-TS.
  * @param time when the segment begins, in Unix milliseconds.
  * @returns units whose `mediaTime` is that of the segment; none for damaged ones.

@@ -5,12 +5,12 @@ export const START_CODE = Buffer.from([0, 0, 0, 1])
 const MAX_SETS = 64
 const MAX_SET = 4096
 
-/** What a NAL unit is, of a codec. */
+/** Properties of a NAL unit, for any codec. */
 export interface NalKind {
   /** It holds a part of the picture. */
   readonly isSlice: boolean
   readonly isKey: boolean
-  /** It says that decoding may begin with its unit. */
+  /** It marks its access unit as one that decoding may begin with. */
   readonly isEntry?: boolean
   /** It can only be the first of its kind in an access unit. */
   readonly opensUnit: boolean
@@ -18,7 +18,9 @@ export interface NalKind {
   readonly set: string | null
 }
 
-/** Reads a number of the variable length (ue(v)) by which parameter sets go: as many bits as they may take. */
+/**
+ * Reads an Exp-Golomb code (ue(v)), such as the number of a parameter set, of at most as many bits as that may take.
+ */
 export function exponentialAt(nal: Uint8Array, offset: number): number {
   const bits = ((nal[offset] ?? 0) << 16) | ((nal[offset + 1] ?? 0) << 8) | (nal[offset + 2] ?? 0)
   const zeros = Math.min(Math.clz32(bits) - 8, 11)
@@ -37,7 +39,7 @@ export class UnitAssembler {
   #bytes = Buffer.allocUnsafeSlow(65_536)
   /** Length of the complete NAL units. */
   #length = 0
-  /** With what has arrived of the next one. */
+  /** Length including the part of the next NAL unit that has arrived. */
   #end = 0
   #packet: RtpPacket | null = null
   #time: Pick<AccessUnit, 'mediaTime' | 'cameraTime'> = { mediaTime: 0, cameraTime: null }
@@ -48,7 +50,7 @@ export class UnitAssembler {
   #isEntry = false
   #isSkipping = false
   #hasLost = false
-  /** The camera calls each slice the last. */
+  /** The camera marks each slice as the last. */
   #ignoresLast = false
   /** Timestamp of the unit that ended with its last packet. */
   #lastTimestamp: number | null = null
@@ -82,7 +84,7 @@ export class UnitAssembler {
     this.#finish()
   }
 
-  /** What has arrived of the unit is damaged. */
+  /** Drops the current unit, which is damaged. */
   lose(): void {
     this.#clear()
     this.#isSkipping = true
@@ -139,7 +141,7 @@ export class UnitAssembler {
     if (kind.set !== null) this.#keep(this.#nal, kind.set)
     if (kind.opensUnit) this.#isSkipping = false
     else if (!this.#hasSlice) {
-      // The rest of a picture whose beginning is gone.
+      // The rest of a picture whose beginning is lost.
       if (kind.isSlice && !this.#isSkipping) {
         this.#ignoresLast ||= this.#packet?.timestamp === this.#lastTimestamp
         this.lose()

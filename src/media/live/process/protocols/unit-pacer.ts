@@ -2,10 +2,10 @@ import type { AccessUnit } from '../camera-session.ts'
 
 /** Timestamps that differ by more than this from the last ones belong to another clock. */
 const JUMP_MS = 2_000
-/** That a timer can wait. */
+/** The longest wait of a timer. */
 const LONGEST_WAIT_MS = 60_000
 
-/** Units that came at once, some seconds of them, are handed out one after the other, by their own clock. */
+/** Hands out units that arrived in one burst, such as a segment of some seconds, one by one at their own pace. */
 export class UnitPacer implements Disposable {
   readonly #onUnit: (unit: AccessUnit) => void
   #units: { readonly unit: AccessUnit; readonly at: number }[] = []
@@ -21,17 +21,17 @@ export class UnitPacer implements Disposable {
     this.#onUnit = onUnit
   }
 
-  /** For how long there are units. */
+  /** How long the remaining units last. */
   get leftMs(): number {
     return this.#units.length === 0 ? 0 : Math.max(0, this.#end - performance.now())
   }
 
-  /** @param goesOn whether the timestamps are of the same clock as those before. */
+  /** @param goesOn whether the timestamps continue those before. */
   add(units: readonly AccessUnit[], goesOn: boolean): void {
     const now = performance.now()
     const first = Math.min(...units.slice(0, 16).map(({ mediaTime }) => mediaTime!))
     const isSame = goesOn && this.#origin !== null && Math.abs(first - this.#last) < JUMP_MS
-    // What comes too late is not hurried: it would look like a backlog.
+    // Late units are not sped up, which would look like a backlog.
     this.#offset = Math.max(now, isSame ? this.#offset + first : this.#end) - first
     this.#origin ??= this.#offset + first
     for (const unit of units) {
