@@ -78,10 +78,10 @@ export function gridsFor(picture: Size, { tiles }: TiledRequest, limits: ImageLi
   const size = `${picture.width} x ${picture.height} pixels`
   const fits = `at most ${MOST_TILES} are possible, as with [${fittingGrid(picture, tiles).join(', ')}]`
   throw tiles.grid === 'auto'
-    ? invalidRequest(`Things of ${tiles.smallest} pixels in a picture of ${size} need too many tiles: ${fits}`, [
-        'config',
-        'smallest',
-      ])
+    ? invalidRequest(
+        `Finding objects of ${tiles.smallest} pixels in a picture of ${size} would take too many tiles: ${fits}`,
+        ['config', 'smallest'],
+      )
     : invalidRequest(`A grid of ${tiles.grid.join(' x ')} has too many tiles, with its coarser grids: ${fits}`, [
         'config',
         'tiles',

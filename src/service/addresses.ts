@@ -37,7 +37,7 @@ async function probe({ host, port }: MetricsAddress): Promise<void> {
 export function warnIfOpen(info: AddressInfo, logger: Logger): void {
   if (ipaddr.process(info.address).range() === 'loopback') return
   logger.warn(
-    `${urlOf(info)} is open to other machines, without TLS: keys and media cross the network as they are, unless a proxy ` +
+    `${urlOf(info)} is open to other machines, without TLS: keys and media cross the network unencrypted, unless a proxy ` +
       'in front of it adds TLS and no one else can reach this port',
   )
 }

@@ -21,7 +21,7 @@ export class KeyOwner {
     if (this.#owner !== null && now < this.#owner.until) return this.#owner.principal
     const principal = await this.#keys.ownerOf(keyId, organisationId)
     if (principal === 'elsewhere')
-      throw serviceUnavailable('The key that registered the watch is not this server’s', 30)
+      throw serviceUnavailable('This server does not have the key that registered the watch', 30)
     if (principal === null) {
       throw invalidRequest('The key that registered the watch is revoked or has expired; register it again', null, {
         status: 403,

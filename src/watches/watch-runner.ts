@@ -167,7 +167,7 @@ export class WatchRunner {
       if (this.#stopping.signal.aborted) return
       const isAway = error instanceof ApiError && error.status === 503
       if (!this.#isFailing || !isAway)
-        this.#options.logger.warn({ err: error }, 'Watches wait: something they need failed')
+        this.#options.logger.warn({ err: error }, 'Watches are waiting: a service that they need has failed')
       this.#isFailing = true
     }
   }
@@ -277,7 +277,7 @@ export class WatchRunner {
       if (await this.#isRenewed(id, watch)) return watch
     }
     throw watchElsewhere(
-      'Another server gets the frames of this watch. Send all of them to one: this server takes over when the other has had none for a while',
+      'Another server receives the frames of this watch. Send all of them to one server; this one takes over when the other has received none for a while',
     )
   }
 

@@ -61,7 +61,7 @@ export async function streamEvents(
 ): Promise<undefined> {
   const followed = followedBy(request, watch)
   if (followed.looks && hasLooksElsewhere(watch, options))
-    throw watchElsewhere('Another server runs this watch, and has its looks')
+    throw watchElsewhere('Another server runs this watch, and only that one streams its looks')
   const stream = call.openStream(NUMBERED, options.keepAliveMs)
   try {
     await sendEvents(stream, request, { ...followed, closed: call.closed, endsElsewhere: followed.looks }, options)

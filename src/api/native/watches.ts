@@ -261,7 +261,7 @@ async function newestFrame(request: FastifyRequest, reply: FastifyReply, running
   const newest = await running.watchRunner.newest(watch.id)
   if (newest === null) {
     if (running.watchRunner.isElsewhere(watch))
-      throw watchElsewhere('Another server runs this watch, and has its frames')
+      throw watchElsewhere('Another server runs this watch and has its frames')
     throw invalidRequest('The watch has no frame yet, or its newest one was too large to keep', null, { status: 404 })
   }
   reply.type(newest.contentType).header('cache-control', 'no-store')
@@ -271,7 +271,7 @@ async function newestFrame(request: FastifyRequest, reply: FastifyReply, running
 const NOT_RUNNING = { message: null, counts: null, looked_fps: 0, lag_ms: null } as const
 /** The clip setting of watches that were stored before clips existed. */
 const NO_CLIP = { before_seconds: 0, after_seconds: 0 }
-const NO_SERVER = 'No server runs it now: one with a free place (LOOKOUT_WATCHES) takes it within seconds'
+const NO_SERVER = 'No server runs this watch now; one with a free place (LOOKOUT_WATCHES) takes it over within seconds'
 const ELSEWHERE = 'Another server runs it, and counts its frames'
 
 type Report = Omit<WatchReport, 'status' | 'counts'> & Pick<WatchBody, 'status' | 'counts'>

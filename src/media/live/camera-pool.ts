@@ -180,7 +180,7 @@ export class CameraPool {
   #noteExit(child: CameraChild): void {
     this.#children.delete(child)
     if (child.isEnding) return
-    this.#options.warn?.('A process that speaks to cameras has ended, and is replaced')
+    this.#options.warn?.('A process for cameras has ended, and is replaced')
     for (const known of this.#cameras.values()) {
       if (known.child !== child) continue
       known.child = null

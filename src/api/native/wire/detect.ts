@@ -199,7 +199,7 @@ const category = responses.object('DetectedCategory', {
     .nullable()
     .describe('Probability that none is missing; null with `config.tiles`, or if the engine cannot say.'),
   evidence: responses
-    .object('CategoryEvidence', { more: share.nullable().describe('The chance of going on at the end of the list.') })
+    .object('CategoryEvidence', { more: share.nullable().describe('Probability of continuing the list at its end.') })
     .optional(),
 })
 

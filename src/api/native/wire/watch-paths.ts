@@ -41,7 +41,7 @@ const SUBPROTOCOLS = {
 const SOCKET =
   'Each binary message is a frame, as in `POST …/frames`, and gets one reply in the order of the frames: ' +
   '`{"type": "frame.accepted", …}` with the fields of `WatchFrame`, or `{"type": "error", "error": …}`. ' +
-  'A text message `{"type": "frame", "time": …, "wait": true}` says of the next frame what `x-frame-time` and `wait` say; ' +
+  'A text message `{"type": "frame", "time": …, "wait": true}` sets `x-frame-time` and `wait` of the next frame; ' +
   'both are optional. Other texts from the server are events and looks, as in `GET …/stream`. ' +
   'Close codes: 1000 when the watch is deleted, 1001 when the server shuts down, 1008 when the key is revoked or ' +
   'expires, 1009 for a message over 20 MB, 1013 when the server has no room for it.'
@@ -133,12 +133,12 @@ export const WATCH_PATHS = operations({
   },
   'GET /v1/watches/{watch_id}/events/{seq}/frame': ofEvent('retrieveWatchEventFrame', {
     summary: 'The first frame of an event, as it was sent',
-    seq: 'The number of the event that tells the start.',
+    seq: 'The number of the event that reports the start.',
     reply: 'The frame.',
   }),
   'GET /v1/watches/{watch_id}/events/{seq}/clip': ofEvent('retrieveWatchEventClip', {
     summary: 'The clip of an event, in MP4',
-    seq: 'The number of the event that tells the start or the clip.',
+    seq: 'The number of the event that reports the start or the clip.',
     reply: 'The clip.',
   }),
   'GET /v1/watches/{watch_id}/stream': {

@@ -158,7 +158,7 @@ const region = z
   .register(requestSchemas, { id: 'WatchRegion' })
   .nullable()
 const REGION =
-  'The part of each frame that is looked at, as fractions of its sides. What moves outside causes no look. Null: all.'
+  'The part of each frame to look at, as fractions of the frame’s sides. Motion outside it causes no look. Null: the whole frame.'
 const record = requests.strictObject('WatchRecord', {
   frame: usual(z.boolean(), true).describe('Whether the first frame of an event becomes a file.'),
   before_seconds: usual(clipSeconds, 0).describe('For cameras: how long before the start of an event its clip begins.'),
@@ -176,7 +176,7 @@ const webhook = requests
       .describe('Gets each event by POST, signed as Standard Webhooks say.'),
     types: optional(z.array(eventType).min(1)).describe('The types of events that are sent. Left out: all.'),
     secret: optional(z.string().refine(isSecret, 'expected whsec_ and 24 to 64 bytes in base64')).describe(
-      'Signs the events. Left out: the watch keeps the one that it has, or the answer shows a new one.',
+      'Signs the events. If absent, the watch keeps its secret, or the response shows a new one.',
     ),
   })
   .nullable()

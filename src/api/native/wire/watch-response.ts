@@ -12,7 +12,9 @@ const counts = responses.object('WatchCounts', {
   frames: number,
   looks: number,
   failed: number,
-  suppressed: number.describe('Events that were not reported, because a question had 60 in an hour.'),
+  suppressed: number.describe(
+    'How often a question reached 60 events in an hour, after which further ones are not reported.',
+  ),
   dropped,
 })
 const givenQuestion = z.record(z.string(), z.unknown()).register(responseSchemas, { id: 'GivenWatchQuestion' })

@@ -116,7 +116,7 @@ export const OPENAI_PATHS = operations({
   'GET /v1/files/{file_id}/url': {
     id: 'getFileUrl',
     tag: 'files',
-    summary: 'The address of the bytes of a file, which this server takes wherever it takes an address',
+    summary: 'A URL of a file’s content, which this server accepts wherever it accepts a URL',
     parameters: [FILE_ID],
     replies: ok('The address. It is not signed: who gets the bytes needs a key.', json('FileUrl')),
     errors: STORAGE_ERRORS,

@@ -114,7 +114,7 @@ export class StreamReader {
       if (reason.status_code == null) throw new ServerFailure('lost', message)
       throw this.#rules.failureOf(reason.status_code, message)
     }
-    if (reason.matched === NOT_A_NUMBER) throw new ServerFailure('lost', 'it computed what is not a number')
+    if (reason.matched === NOT_A_NUMBER) throw new ServerFailure('lost', 'it computed NaN')
     return reason.type === 'length' ? 'length' : 'stop'
   }
 }

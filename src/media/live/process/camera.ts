@@ -310,7 +310,7 @@ export class Camera {
 const DECAY = 0.98
 
 const HAS_CLOSED: CameraLoss = { fault: 'unreachable', message: CLOSED }
-const SILENT: CameraLoss = { fault: 'silent', message: 'Nothing comes from the camera' }
+const SILENT: CameraLoss = { fault: 'silent', message: 'The camera sends nothing' }
 const EMPTY: CameraLoss = { fault: 'no_video', message: 'The camera plays, but sends no picture' }
 const BLIND: CameraLoss = {
   fault: 'no_video',

@@ -119,7 +119,7 @@ function noteOf({ type, created_at, data: { seq, reason, question, message } }: 
     'watch.failed': `Looks fail${message === undefined ? '' : `: ${message}`}`,
     'watch.lagging': 'Fewer than half of the looks are made in time',
     'watch.gap': GAPS[reason ?? ''] ?? 'Nothing was seen for a while',
-    'watch.event.suppressed': `${question ?? 'A question'}: 60 events in an hour; more are not told`,
+    'watch.event.suppressed': `${question ?? 'A question'}: 60 events in an hour; more are not reported`,
   }
   const text = texts[type]
   return text === undefined ? null : { kind: 'note', id: `note ${seq}`, seq, at: new Date(created_at * 1000), text }

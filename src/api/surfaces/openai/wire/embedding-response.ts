@@ -21,7 +21,7 @@ export const embeddingList = responses.object('EmbeddingList', {
 
 const result = responses.object('RerankResult', {
   index: z.int().min(0).describe('The document’s position in the request.'),
-  relevance_score: z.number().describe('From 0 to 1; where other servers compute it, what they say.'),
+  relevance_score: z.number().describe('From 0 to 1; from other servers, their score unchanged.'),
   document: responses.object('RatedDocument', { text: z.string() }).optional(),
 })
 

@@ -68,14 +68,10 @@ export const CHAT_PATHS = operations({
     }),
     errors: MODEL_ERRORS,
   },
-  'POST /v1/audio/transcriptions': ofSpeech(
-    'createTranscription',
-    'Write down what is said in a recording',
-    'transcript',
-  ),
+  'POST /v1/audio/transcriptions': ofSpeech('createTranscription', 'Transcribe a recording', 'transcript'),
   'POST /v1/audio/translations': ofSpeech(
     'createTranslation',
-    'Write down in English what is said in a recording',
+    'Translate a recording into English text',
     'translation',
   ),
   'POST /v1/decisions': {

@@ -160,7 +160,7 @@ export class HttpExchange {
 
   #begin(head: MessageHead): void {
     const status = statusOf(head)
-    if (status === null) throw new CameraError('protocol', 'The camera sends what is no HTTP')
+    if (status === null) throw new CameraError('protocol', 'The camera does not speak HTTP')
     if (status < 200) return
     if (status === 401) {
       this.#login.challenged(head.headers.get('www-authenticate') ?? [])

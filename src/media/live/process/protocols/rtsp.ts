@@ -140,7 +140,7 @@ export class RtspSession implements CameraSession {
     // The last bytes may be the beginning of one.
     const length = answer > 0 ? answer : dollar > 0 ? dollar : rest.length - SHORTEST + 1
     this.#garbage += length
-    if (this.#garbage > MAX_GARBAGE) throw new CameraError('protocol', 'The camera sends what is no RTSP')
+    if (this.#garbage > MAX_GARBAGE) throw new CameraError('protocol', 'The camera does not speak RTSP')
     this.#queue.take(length)
   }
 
