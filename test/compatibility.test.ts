@@ -7,6 +7,7 @@ import { TestAccounts } from './support/accounts.ts'
 import { chunksOf, messageOf, promptText, replyOf } from './support/chat.ts'
 import { errorOf, jsonOf, KEY, startTestServer, type TestServer } from './support/server.ts'
 import { shippedCard, startShippedServer } from './support/shipped-model.ts'
+import { makeVideo } from './support/video.ts'
 
 /**
  * Tests what `compatibility: openai` accepts beyond the contract. That the contract rejects it is tested with its other
@@ -326,6 +327,56 @@ describe('fields of OpenAI that the contract does not have', () => {
     const { choices } = await replyOf(await plain(fields))
     expect(choices[0]!.message).toMatchObject({ content: 'Two.' })
     expect(server.engine.works.at(-1)!.branches[0]!.thought !== undefined).toBe(thinks)
+  })
+
+  describe('how a video is sampled', () => {
+    let film: object
+    /** Two seconds, ten frames in each. */
+    beforeAll(async () => {
+      const frame = { width: 64, height: 48, data: new Uint8Array(64 * 48 * 3) }
+      const video = await makeVideo({ format: 'webm', frames: Array.from({ length: 20 }, () => frame) })
+      film = { type: 'video_url', video_url: { url: `data:video/webm;base64,${video.toString('base64')}` } }
+    })
+    const framesOf = async (fields: object) => {
+      server.engine.script = { texts: ['Nothing.'] }
+      await replyOf(await plain({ messages: [{ role: 'user', content: [film] }], ...fields }))
+      const { prefix, branches } = server.engine.works.at(-1)!
+      return [...prefix, ...branches[0]!.suffix].flatMap((part) => (part.type === 'frames' ? part.frames : []))
+    }
+    const reading = (video: object) => ({ media_io_kwargs: { video } })
+    const processing = (fields: object) => ({ mm_processor_kwargs: fields })
+
+    test.each<[object, number]>([
+      [{}, 4],
+      [reading({ fps: 5 }), 10],
+      [reading({ fps: 1 }), 2],
+      // No frame is shown twice.
+      [reading({ fps: 1e9 }), 20],
+      [reading({ num_frames: 8 }), 8],
+      [reading({ num_frames: -1 }), 20],
+      [reading({ num_frames: 1000 }), 20],
+      [reading({ num_frames: 6, fps: 5 }), 6],
+      [reading({ num_frames: 6, fps: -1 }), 6],
+      [reading({ fps: -1 }), 4],
+      [reading({ fps: null }), 4],
+      [{ media_io_kwargs: { image: { mode: 'RGB' }, video: null } }, 4],
+      [processing({ fps: 5, do_sample_frames: true, max_pixels: 50_000 }), 10],
+      // Without `do_sample_frames`, it says how frames were sampled that the client sends.
+      [processing({ fps: 5 }), 4],
+      [processing({ fps: [5], do_sample_frames: true }), 4],
+      [{ ...reading({ fps: 4 }), ...processing({ fps: 5, do_sample_frames: true }) }, 8],
+    ])('%j: %i frames', async (fields, count) => {
+      expect(await framesOf(fields)).toHaveLength(count)
+    })
+
+    test.each([
+      ['fps', '2'],
+      ['fps', -2],
+      ['num_frames', 1.5],
+    ])('%s: %j is rejected by name', async (name, value) => {
+      const response = await plain(reading({ [name]: value }))
+      expect([response.status, (await errorOf(response)).param]).toEqual([400, `media_io_kwargs.video.${name}`])
+    })
   })
 
   test('an interrupted thought: the reply ends with stop, and usage tells its tokens', async () => {

@@ -180,6 +180,21 @@ describe('paths and methods', () => {
   })
 
   test.each([
+    ['POST', '/chat/completions', '; use /v1/chat/completions'],
+    ['POST', '/v1/v1/chat/completions', '; use /v1/chat/completions'],
+    ['POST', '//v1/chat/completions', '; use /v1/chat/completions'],
+    ['GET', '/v1//models', '; use /v1/models'],
+    ['GET', '/proxy/v1/models?extended=true', '; use /v1/models'],
+    ['GET', '/v1/healthz/v1/', ''],
+    ['GET', '/constructor', ''],
+  ])('a wrong address of the server: %s %s%s', async (method, path, advice) => {
+    const response = await fetch(server.url + path, { method, headers: { authorization: `Bearer ${KEY}` } })
+    expect(response.status).toBe(404)
+    const { message } = await errorOf(response)
+    expect(message).toBe(`Unknown path: ${method} ${path.split('?', 1)[0]}${advice}`)
+  })
+
+  test.each([
     ['GET', chat, 'POST'],
     ['PUT', chat, 'POST'],
     ['POST', '/v1/models', 'GET, HEAD'],

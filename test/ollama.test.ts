@@ -5,7 +5,7 @@ import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { readConfig } from '../src/config/config.ts'
 import { internalError } from '../src/lib/errors/errors.ts'
 import { promptText } from './support/chat.ts'
-import { jsonOf, KEY, startTestServer, type TestServer } from './support/server.ts'
+import { errorOf, jsonOf, KEY, startTestServer, type TestServer } from './support/server.ts'
 
 const model = 'service-mk1.5'
 let server: TestServer
@@ -253,6 +253,7 @@ describe('models', () => {
     expect(shown.capabilities).toEqual(['completion', 'vision', 'audio', 'tools', 'thinking'])
     const info = shown.model_info as unknown as Record<string, unknown>
     expect(info[`${info['general.architecture']}.context_length`]).toBe(32_768)
+    expect(info[`${info['general.architecture']}.embedding_length`]).toBe(0)
     expect((await client.ps()).models.map(({ name }) => name)).toEqual([model, 'service-mk1'])
     expect(await client.version()).toEqual({ version: '0.12.11' })
   })
@@ -369,6 +370,9 @@ describe('who is let in', () => {
     expect(await statusOf({ 'x-forwarded-for': '203.0.113.7' }, '/api/unknown')).toBe(401)
     const refused = await fetch(`${server.url}/api/tags`, { headers: { 'x-real-ip': '203.0.113.7' } })
     expect(await jsonOf(refused)).toEqual({ error: expect.stringContaining('proxy') })
+    const madeUp = await fetch(`${server.url}/api/tags`, { headers: { authorization: 'Bearer ollama' } })
+    expect(await jsonOf(madeUp)).toEqual({ error: 'Invalid API key; leave it out, or send a key of this server' })
+    expect(await errorOf(await fetch(`${server.url}/v1/models`))).toMatchObject({ message: 'Invalid API key' })
   })
 
   test('what is asked belongs to the organisation default', async () => {

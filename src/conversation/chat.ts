@@ -102,8 +102,9 @@ async function prepare(request: ChatRequest, call: Call): Promise<PreparedChat> 
   const { messages, format, formatParam, thoughtBudget, focus } = readControls(request, placed, model)
   if (focus !== null) checkFocusAlone(request, focus)
 
-  const withSound = request.vision.enableAudioInVideo === true
-  const media = await loadMedia(messages, { ...call, withSound, maxFrames: framesPerVideo(messages) })
+  const { enableAudioInVideo, videoSampling: wish } = request.vision
+  const options = { withSound: enableAudioInVideo === true, maxFrames: framesPerVideo(messages), wish }
+  const media = await loadMedia(messages, { ...call, ...options })
   const { structure, toolUse } = request
   const images: FocusParts['images'] = focus === null ? new Map() : imagesOf(messages)
   // Without an image there is no focus tool.

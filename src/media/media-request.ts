@@ -1,6 +1,13 @@
 import type { AudioLimits, VideoLimits } from '../models/card.ts'
 import type { GridRegion } from './coordinates.ts'
-import type { Cuts, DecodedAudio, DecodedDocument, DecodedImage, DecodedVideo } from './decoding/process/protocol.ts'
+import type {
+  Cuts,
+  DecodedAudio,
+  DecodedDocument,
+  DecodedImage,
+  DecodedVideo,
+  SamplingWish,
+} from './decoding/process/protocol.ts'
 import type { ImageTarget } from './image-detail.ts'
 import type { MediaReference } from './media-source.ts'
 import type { Size } from './pixels.ts'
@@ -20,6 +27,8 @@ export interface VideoOptions {
   readonly limits: VideoLimits
   /** The most frames that this video may take of the request's limit. */
   readonly maxFrames: number
+  /** It is kept as far as the limits allow. */
+  readonly wish?: SamplingWish | undefined
   /** Limits of the audio track; null when it is not to be decoded. */
   readonly sound: AudioLimits | null
 }

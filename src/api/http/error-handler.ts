@@ -1,4 +1,4 @@
-import type { FastifyError, FastifyReply, FastifyRequest } from 'fastify'
+import type { FastifyError, FastifyReply, FastifyRequest, HTTPMethods } from 'fastify'
 import { ApiError, internalError, invalidRequest, wholeSeconds } from '../../lib/errors/errors.ts'
 import type { ApiCall } from './api-call.ts'
 import { CLIENT_CLOSED_REQUEST, ClientDisconnected } from './connection/abort-signal.ts'
@@ -75,7 +75,17 @@ export function toApiError(error: unknown): ApiError {
 }
 
 export function notFound(request: FastifyRequest): never {
-  throw invalidRequest(`Unknown path: ${request.method} ${pathOf(request)}`, null, { status: 404 })
+  const path = pathOf(request)
+  const meant = meantPath(request, path)
+  const advice = meant === undefined ? '' : `; use ${meant}`
+  throw invalidRequest(`Unknown path: ${request.method} ${path}${advice}`, null, { status: 404 })
+}
+
+/** The path of an endpoint, where a client was given an address without `/v1`, with more than that, or with a slash at its end. */
+function meantPath({ method, server }: FastifyRequest, path: string): string | undefined {
+  const plain = `/${path.split('/').filter(Boolean).join('/')}`
+  const candidates = [plain, `/v1${plain}`, plain.replace(/^.*(?=\/v1\/)/, ''), plain.replace(/^\/v1/, '')]
+  return candidates.find((url) => url !== path && server.hasRoute({ method: method as HTTPMethods, url }))
 }
 
 /** Returns the path without the query, which may hold data that must not reach logs or messages. */

@@ -7,7 +7,13 @@ import { nameOf, type Path, within } from '../../lib/errors/param.ts'
 import { sumOf } from '../../lib/sum.ts'
 import { SAMPLE_RATE } from '../../media/audio-tokens.ts'
 import type { GridRegion } from '../../media/coordinates.ts'
-import type { Cuts, DecodedImage, DecodedVideo, VideoFrame } from '../../media/decoding/process/protocol.ts'
+import type {
+  Cuts,
+  DecodedImage,
+  DecodedVideo,
+  SamplingWish,
+  VideoFrame,
+} from '../../media/decoding/process/protocol.ts'
 import { type ImageDetail, targetFor } from '../../media/image-detail.ts'
 import { LiveFrame } from '../../media/live/live-frame.ts'
 import type { MediaLoader } from '../../media/media-loader.ts'
@@ -52,6 +58,7 @@ interface MediaOptions {
   readonly withSound: boolean
   /** Maximum frames sampled from one video. */
   readonly maxFrames: number
+  readonly wish?: SamplingWish | undefined
   readonly signal: AbortSignal
 }
 
@@ -210,7 +217,7 @@ class MediaGroup {
 
 /** @param param the part's own object, e.g. `messages[0].content[1].video_url`. */
 async function load(part: MediaContent, param: Path, options: MediaOptions): Promise<LoadedPart> {
-  const { media, model, signal, withSound, maxFrames } = options
+  const { media, model, signal, withSound, maxFrames, wish } = options
   const { card } = model
   if (part.type === 'video_frames') return loadFrames(part, param, options)
   const { reference, field, page } = referenceOf(part)
@@ -229,8 +236,8 @@ async function load(part: MediaContent, param: Path, options: MediaOptions): Pro
   try {
     if (modality === 'video') {
       const { layout, ...limits } = needed(card.video)
-      const wish = { limits, maxFrames, sound: withSound ? needed(card.audio) : null }
-      return videoParts(await ask((input) => media.video(input, wish)), layout)
+      const wanted = { limits, maxFrames, wish, sound: withSound ? needed(card.audio) : null }
+      return videoParts(await ask((input) => media.video(input, wanted)), layout)
     }
     const limits = needed(card.audio)
     const { samples } = await ask((input) => media.audio(input, limits))

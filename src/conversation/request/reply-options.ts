@@ -1,5 +1,6 @@
 import type { AnnotationFormat } from '../../grounding/hints.ts'
 import type { Sampling } from '../../inference/contract/work.ts'
+import type { SamplingWish } from '../../media/decoding/process/protocol.ts'
 
 /** The options of a reply, which chat and multilook requests share. */
 export interface ReplyOptions {
@@ -29,4 +30,5 @@ export interface VisionConfig {
   readonly enableThinking: boolean | null
   readonly enableAudioInVideo: boolean | null
   readonly focus: boolean | null
+  readonly videoSampling?: SamplingWish | undefined
 }

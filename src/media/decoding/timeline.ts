@@ -45,6 +45,11 @@ export class Timeline {
     this.duration = last.time - first.time + (last.duration > 0 ? last.duration : mean)
   }
 
+  /** The number of frames that are displayed. */
+  get length(): number {
+    return this.#shown.length
+  }
+
   /**
    * Samples at equal intervals from the start: `rate` per unit of time. If that is more than `most`, `most` samples are
    * spread over the whole video.

@@ -28,6 +28,8 @@ const MAX_FRAMES = 2_200_000
 const THREADS = Math.min(availableParallelism(), 4)
 /** 4K. Larger videos take much memory: a codec keeps up to sixteen frames, and each of its threads some more. */
 const LARGE_PIXELS = 4096 * 2304
+/** Frames per second, more than any video has. */
+const EVERY_FRAME = 1e6
 const SILENT = { sound: null }
 
 /**
@@ -40,7 +42,7 @@ export async function decodeVideo(
   task: VideoTask<ByteSource>,
   grant: () => Promise<void>,
 ): Promise<DecodedVideo> {
-  const { data, format, limits, sound } = task
+  const { data, format, limits, wish, sound } = task
   const seen = await withStream(ffmpeg, task, async (container, stream) => {
     const frames = await listFrames(container, stream)
     // An edit list without a length, as for a single frame, leaves out all frames. Players show them nevertheless.
@@ -52,7 +54,14 @@ export async function decodeVideo(
   const { timeline, unit, origin, firstStart, showsAll } = seen
   // Pictures may begin later than the container, whose clock the sound follows too.
   const first = Math.max(0, timeline.start * unit - origin)
-  const samples = timeline.sample(limits.framesPerSecond * unit, Math.min(limits.maxFrames, task.maxFrames))
+  const most = Math.min(limits.maxFrames, task.maxFrames)
+  const samples =
+    wish === undefined
+      ? timeline.sample(limits.framesPerSecond * unit, most)
+      : timeline.sample(
+          (wish.framesPerSecond ?? EVERY_FRAME) * unit,
+          Math.min(most, wish.frames ?? most, timeline.length),
+        )
   const { pictures, original } = await withStream(ffmpeg, task, async (container, stream) => {
     if (stream.codecpar.width * stream.codecpar.height > LARGE_PIXELS) await grant()
     return decodeSamples(ffmpeg, { container, stream, samples, limits, showsAll })

@@ -77,20 +77,21 @@ function admit(request: FastifyRequest, reply: FastifyReply, principal: Principa
   request.principal = principal
   if (principal === null) reply.header('www-authenticate', 'Bearer')
   const { url, config } = request.routeOptions
-  return accessError(principal, { url, scope: config.scope })
+  return accessError(principal, { url, scope: config.scope, keyless: config.keyless })
 }
 
 interface Accessed {
   readonly url: string | undefined
   readonly scope: Scope | undefined
+  readonly keyless?: true | undefined
 }
 
 /**
  * Returns why a key may not use an endpoint; undefined if it may.
  * @param principal null for a key that is not valid.
  */
-export function accessError(principal: Principal | null, { url, scope }: Accessed): ApiError | undefined {
-  if (principal === null) return invalidKey(url)
+export function accessError(principal: Principal | null, { url, scope, keyless }: Accessed): ApiError | undefined {
+  if (principal === null) return invalidKey(url, keyless)
   return scope && !principal.scopes.has(scope) ? outOfScope(scope) : undefined
 }
 
@@ -100,10 +101,12 @@ export function requireScope({ scopes }: Principal, scope: Scope): void {
 }
 
 /** One error for missing, malformed, unknown, revoked and expired keys: it must not reveal which keys exist. */
-function invalidKey(url: string | undefined): ApiError {
+function invalidKey(url: string | undefined, keyless = false): ApiError {
   // The contract's example for detect has a code; those for the other endpoints have none.
   const code = url === '/v1/detect' ? 'authentication_error' : null
-  return new ApiError('Invalid API key', { status: 401, type: 'authentication_error', code })
+  // Clients whose field for a key must not be empty send any word.
+  const advice = keyless ? '; leave it out, or send a key of this server' : ''
+  return new ApiError(`Invalid API key${advice}`, { status: 401, type: 'authentication_error', code })
 }
 
 function outOfScope(scope: Scope): ApiError {

@@ -6,6 +6,7 @@ import { escapePattern } from '../../../grounding/dialect.ts'
 import { invalidRequest, say } from '../../../lib/errors/errors.ts'
 import { type Names, namesOf, type Path } from '../../../lib/errors/param.ts'
 
+import type { SamplingWish } from '../../../media/decoding/process/protocol.ts'
 import { HEAD_BYTES, kindOfType, type MediaType, mediaType } from '../../../media/media-type.ts'
 import type { ReadBody } from '../../http/body/body-reader.ts'
 import { toReplyOptions } from './reply-options.ts'
@@ -24,7 +25,7 @@ export function toChatRequest(
   const enableThinking = options.vision.enableThinking ?? (canThink ? (enable_thinking ?? thinking ?? null) : null)
   return {
     ...options,
-    vision: { ...options.vision, enableThinking },
+    vision: { ...options.vision, enableThinking, videoSampling: samplingOf(body) },
     messages: compatibility === 'openai' ? body.messages.map(withOwnParts) : body.messages,
     tools: toTools(tools, rawParameters),
     toolUse: { choice: choiceOf(body), parallel: body.parallel_tool_calls ?? true },
@@ -37,6 +38,14 @@ export function toChatRequest(
     streamed: body.stream === true,
     choices: body.n ?? 1,
   }
+}
+
+/** vLLM reads `fps` before the number of frames, and -1 as none. */
+function samplingOf({ media_io_kwargs, mm_processor_kwargs: processing }: ChatRequestBody): SamplingWish | undefined {
+  const { fps, num_frames: frames } = media_io_kwargs?.video ?? (processing?.do_sample_frames ? processing : {})
+  const framesPerSecond = fps && fps > 0 ? fps : undefined
+  if (framesPerSecond === undefined && !frames) return undefined
+  return { framesPerSecond, frames: frames && frames > 0 ? frames : undefined }
 }
 
 /** Makes videos and audio separate parts. Some clients, such as Dify, send their data URLs as images. */

@@ -63,6 +63,13 @@ export interface ImageTask<Data = MediaData> {
 /** Tiles of all grids except the last, which is the image itself; or given parts. */
 export type Cuts = TileWish | readonly PixelRegion[]
 
+/** How a client wants a video sampled, in place of the model's own rate. Without either, every frame is wanted. */
+export interface SamplingWish {
+  readonly framesPerSecond?: number | undefined
+  /** The most frames, spread over the video. */
+  readonly frames?: number | undefined
+}
+
 export interface VideoTask<Data = MediaData> {
   readonly type: 'video'
   readonly data: Data
@@ -70,6 +77,7 @@ export interface VideoTask<Data = MediaData> {
   readonly limits: VideoLimits
   /** The most frames to take. The model's own limit applies as well. */
   readonly maxFrames: number
+  readonly wish?: SamplingWish | undefined
   /** Limits of the audio track; null when it is not to be decoded. */
   readonly sound: AudioLimits | null
 }

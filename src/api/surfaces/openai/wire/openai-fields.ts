@@ -76,6 +76,18 @@ const templateVariables = requests.object('ChatTemplateKwargs', {
   thinking: z.boolean().nullish().describe('The same, as some templates have it.'),
 })
 
+/** How videos are sampled, as vLLM's servers take it. */
+const videoSampling = requests.object('VideoSampling', {
+  fps: z.number().min(-1).nullish().describe('-1: as `num_frames` says, or the model.'),
+  num_frames: z.int().min(-1).nullish().describe('The most frames, spread over the video; -1: every frame.'),
+})
+const mediaReading = requests.object('MediaIoKwargs', { video: videoSampling.nullish() })
+/** The same for vLLM's processors, which sample only if they are told to. Other values have no effect. */
+const mediaProcessing = requests.object('MmProcessorKwargs', {
+  ...videoSampling.shape,
+  do_sample_frames: z.boolean().nullish(),
+})
+
 /** Fields of OpenAI's chat completions that the contract does not have. */
 export const openAiFields = {
   stop: stopSequences(4),
@@ -96,6 +108,8 @@ export const openAiFields = {
   prediction: refused(),
   web_search_options: refused(),
   chat_template_kwargs: templateVariables.nullish().catch(undefined),
+  media_io_kwargs: mediaReading.nullish(),
+  mm_processor_kwargs: mediaProcessing.nullish().catch(undefined),
   ...constraints,
 }
 
