@@ -16,7 +16,7 @@ export interface ApiCall {
   readonly headers: IncomingHttpHeaders
   /** The whole body, or a body that still arrives. */
   readonly body: Buffer | IncomingMessage
-  /** The room in memory that the body has taken already. */
+  /** The room in memory that the body already holds. */
   readonly lease?: ByteLease | null
   readonly logger: Logger
   /** Null if the call is not traced. */

@@ -8,7 +8,7 @@ import { CLIENT_CLOSED_REQUEST, ClientDisconnected } from './connection/abort-si
 import { logRequest, newTraceId } from './record/request-log.ts'
 import type { RequestMeter } from './record/request-metrics.ts'
 
-/** What records calls. */
+/** The services that record calls. */
 export interface CallRecords {
   readonly logger: Logger
   /** Null when metrics are off. */
@@ -28,7 +28,7 @@ interface CallFields {
   readonly isTraced: boolean
 }
 
-/** A call that is no request over HTTP, and is recorded like one: a line of a batch, or a message of a WebSocket. */
+/** A call that is not an HTTP request but is recorded like one: a line of a batch, or a message of a WebSocket. */
 export abstract class InnerCall implements ApiCall {
   readonly id = newTraceId()
   readonly headers: IncomingHttpHeaders

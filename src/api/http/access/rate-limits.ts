@@ -27,7 +27,10 @@ export function limitRates(app: FastifyInstance, limits: RateLimits): void {
   })
 }
 
-/** Counts a request that is no request over HTTP. @throws ApiError 429 */
+/**
+ * Counts a request that is not an HTTP request.
+ * @throws ApiError 429
+ */
 export async function countRequest(limits: RateLimits, principal: Principal, bucket: Bucket): Promise<void> {
   const allowance = await limits.take(principal, bucket)
   if (!allowance.allowed) throw exceeded(allowance, bucket)

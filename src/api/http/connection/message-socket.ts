@@ -19,7 +19,7 @@ const TRY_AGAIN_LATER = 1013
 export interface Message {
   readonly data: Buffer
   readonly isBinary: boolean
-  /** Its share of the budget; null for a short one. To be released when nothing more is read of it. */
+  /** Its share of the budget; null for a short message. Release it when the data is no longer needed. */
   readonly lease: ByteLease | null
 }
 
@@ -116,7 +116,7 @@ export class MessageSocket {
 
   async #makeRoom(): Promise<void> {
     try {
-      // Together, no more than the largest message takes: the budget may have no more.
+      // In total no more than the largest message takes, which may be the whole budget.
       const bytes = Math.min(this.#room, BODY_LIMIT_BYTES + FREE_BYTES - this.#room)
       const lease = await this.#options.reserve(bytes, this.#lease !== null)
       if (this.#lease === null) this.#lease = lease

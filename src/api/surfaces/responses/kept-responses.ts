@@ -15,8 +15,8 @@ export interface Conversation {
 }
 
 /**
- * The newest response of each stream of a connection, if it is not stored. Clients send the whole conversation again where
- * there was no room.
+ * The newest response of each stream of a connection, if it is not stored. If there is no room for it, clients send the
+ * whole conversation again.
  */
 export class KeptResponses {
   readonly #budget: ByteBudget
@@ -31,7 +31,10 @@ export class KeptResponses {
     return [...this.#byStream.values()].find((kept) => kept.id === id)?.items.map(withOwnMedia)
   }
 
-  /** Takes a conversation whose response may be kept. @returns null without room. */
+  /**
+   * Holds a conversation whose response may be kept.
+   * @returns null if there is not enough room.
+   */
   hold(items: readonly ItemBody[], organisation: string): Conversation | null {
     const bytes = bytesOf(items)
     const lease = bytes > BODY_LIMIT_BYTES ? null : this.#budget.take(bytes, organisation)

@@ -63,8 +63,8 @@ const TOO_OLD = 'websocket_connection_limit_reached'
 const NO_BYTES = Buffer.alloc(0)
 
 /**
- * Answers requests for responses that come as messages of a WebSocket, each as `POST /v1/responses` would with `stream`, one
- * after the other.
+ * Answers requests for responses that arrive as messages of a WebSocket, one after the other, each like a streamed
+ * `POST /v1/responses`.
  */
 export class ResponseSocket {
   readonly #request: FastifyRequest
@@ -72,10 +72,10 @@ export class ResponseSocket {
   readonly #surfaceOf: SurfaceOf
   readonly #socket: MessageSocket
   readonly #kept: KeptResponses
-  /** Those that wait, and before them the one that is answered. */
+  /** The call that is running, then those that wait. */
   readonly #calls = new Set<MessageCall>()
   #answered: Promise<void> = Promise.resolve()
-  /** Why no more requests are answered. */
+  /** Why no more requests are answered; null while they are. */
   #ending: ApiError | null = null
 
   /** @throws ApiError as `upgrade` and `checkSocketOrigin` do. */
@@ -94,7 +94,7 @@ export class ResponseSocket {
     })
     const timer = setTimeout(() => void this.#end(tooOld()), LONGEST_MS)
     const leave = () => void this.#end(shuttingDown())
-    // The errors that end responses are sent first. A client that does not read them would hold the shutdown up.
+    // After the error that ends the response. A client that does not read it would delay the shutdown.
     const stop = () => withTimeout(FINAL_SEND_MS, this.#answered, undefined).then(() => this.#close())
     draining.addEventListener('abort', leave)
     shutdown.addEventListener('abort', stop)
@@ -109,10 +109,10 @@ export class ResponseSocket {
 
   #take(message: Message): void {
     const { data, lease } = message
-    const isToCancel = data.byteLength <= MOST_CANCEL_BYTES && this.#cancel(parseRecord(data.toString()))
-    if (isToCancel || this.#calls.size > MOST_WAITING) {
+    const cancels = data.byteLength <= MOST_CANCEL_BYTES && this.#cancel(parseRecord(data.toString()))
+    if (cancels || this.#calls.size > MOST_WAITING) {
       lease?.release()
-      if (!isToCancel) this.#sendError(rateLimited('Too many requests wait for their responses', RETRY_SECONDS))
+      if (!cancels) this.#sendError(rateLimited('Too many requests wait for their responses', RETRY_SECONDS))
       return
     }
     const call = new MessageCall(message, this.#socket, this.#kept, this.#request, this.#options)
@@ -120,7 +120,10 @@ export class ResponseSocket {
     this.#answered = this.#answered.then(() => this.#answer(call))
   }
 
-  /** @returns whether the message was to cancel a response. One that has ended needs no cancelling. */
+  /**
+   * Cancels the running response if the message asks for it. A response that has ended needs no cancelling.
+   * @returns whether it asks for that.
+   */
   #cancel(message: Record<string, unknown> | null): boolean {
     if (message?.type !== 'response.cancel') return false
     const [running] = this.#calls
@@ -146,7 +149,10 @@ export class ResponseSocket {
     }
   }
 
-  /** Checks what is checked of each request over HTTP. @throws ApiError 401, 403, 429, 503 */
+  /**
+   * Checks the key and the rate limit, as for each request over HTTP.
+   * @throws ApiError 401, 403, 429, 503
+   */
   async #admit(call: MessageCall): Promise<void> {
     const { keys, rateLimits } = this.#options
     const owner = await ownerOf(this.#request, keys)
@@ -183,7 +189,7 @@ export class ResponseSocket {
     )
   }
 
-  /** Closes the connection once the response that is being written has ended. */
+  /** Closes the connection when the running response has ended. Waiting requests are rejected. */
   async #end(ending: ApiError): Promise<void> {
     this.#ending = ending
     await this.#answered
@@ -196,7 +202,7 @@ export class ResponseSocket {
   }
 }
 
-/** A message as a call, which ends when its response has, or when the connection closes before that. */
+/** A message as a call. It ends with its response, or when the connection closes before that. */
 class MessageCall extends InnerCall implements ResponseConnection {
   readonly lease: ByteLease | null
   /** Null before the response begins. */
