@@ -414,6 +414,7 @@ const CALLS: Readonly<Record<string, readonly Call[]>> = {
     { status: 200, send: streamed },
     { status: 404, id: () => 'watch_none' },
   ],
+  openResponseSocket: [{ status: 426 }],
   openWatchSocket: [
     { status: 426, id: () => watchId },
     { status: 404, id: () => 'watch_none' },

@@ -144,7 +144,7 @@ export function createApi(options: ApiOptions): FastifyInstance {
 
   const serving = { ...options, shutdown }
   addChatCompletions(app, serving)
-  addResponses(app, serving)
+  addResponses(app, { ...serving, draining })
   addMultilook(app, serving)
   addDetect(app, serving)
   addCompletions(app, serving)

@@ -2,14 +2,12 @@ import { Readable } from 'node:stream'
 import type { LineCaller, LineRequest } from '../batches/line-runner.ts'
 import type { LineResponse } from '../batches/output-writer.ts'
 import type { ApiError } from '../lib/errors/errors.ts'
-import type { RequestTrace } from '../tracing/request-trace.ts'
-import type { ApiOptions } from './api.ts'
 import { accessError } from './http/access/auth.ts'
 import type { ApiCall } from './http/api-call.ts'
-import { CLIENT_CLOSED_REQUEST, ClientDisconnected } from './http/connection/abort-signal.ts'
+import { ClientDisconnected } from './http/connection/abort-signal.ts'
 import { noteError, type ShownError, showError, toApiError } from './http/error-handler.ts'
+import { type CallRecords, InnerCall } from './http/inner-call.ts'
 import { PRIORITY_HEADER } from './http/record/metering.ts'
-import { logRequest, newTraceId } from './http/record/request-log.ts'
 import { detect } from './native/detect.ts'
 import { multilook } from './native/multilook.ts'
 import type { BATCH_ENDPOINTS } from './openai/wire/batches.ts'
@@ -23,7 +21,7 @@ import { embeddings, rerank } from './surfaces/openai/embeddings.ts'
 import { type ResponsesApiOptions, responses } from './surfaces/responses/responses.ts'
 import { type ChatSurface, serveChat } from './surfaces/serve-chat.ts'
 
-export interface BatchLinesOptions extends ResponsesApiOptions, Pick<ApiOptions, 'logger' | 'meter' | 'tracing'> {}
+export interface BatchLinesOptions extends ResponsesApiOptions, CallRecords {}
 
 type BatchEndpoint = (typeof BATCH_ENDPOINTS)[number]
 
@@ -66,52 +64,17 @@ function surfacesOf(options: BatchLinesOptions): Readonly<Record<BatchEndpoint, 
 }
 
 /** A line of a batch as a call. Stopping the line closes the call. */
-class LineCall implements ApiCall {
-  readonly id = newTraceId()
-  readonly headers: ApiCall['headers']
-  readonly body: Buffer
-  readonly logger: ApiCall['logger']
-  readonly trace: RequestTrace | null
-  readonly #closing = new AbortController()
-  readonly closed = this.#closing.signal
-  status: number | null = null
-  readonly #line: LineRequest
-  readonly #options: BatchLinesOptions
+class LineCall extends InnerCall {
+  readonly #signal: AbortSignal
   readonly #refusal: ApiError | undefined
-  readonly #started = performance.now()
-  #model = ''
 
-  constructor(line: LineRequest, options: BatchLinesOptions) {
-    const { endpoint, body, principal } = line
-    options.meter?.requestStarted()
-    this.#line = line
-    this.#options = options
-    this.body = body
-    this.logger = options.logger
-    this.headers = { 'content-length': `${body.length}`, [PRIORITY_HEADER]: 'background' }
-    this.#refusal = accessError(principal, { url: endpoint, scope: 'inference' })
-    this.trace = this.#refusal === undefined ? this.#beginTrace() : null
+  constructor({ endpoint: path, body, principal: owner, signal }: LineRequest, options: BatchLinesOptions) {
+    const refusal = accessError(owner, { url: path, scope: 'inference' })
+    const headers = { [PRIORITY_HEADER]: 'background' }
+    super({ path, body, owner, headers, clientId: null, isTraced: refusal === undefined }, options)
+    this.#signal = signal
+    this.#refusal = refusal
   }
-
-  #beginTrace(): RequestTrace | null {
-    const { endpoint } = this.#line
-    const { tracing } = this.#options
-    const about = { id: this.id, clientId: null, method: 'POST', route: endpoint, path: endpoint, httpVersion: '1.1' }
-    return tracing?.begin({ ...about, organisation: this.principal.organisation, headers: {} }) ?? null
-  }
-
-  get principal() {
-    const { principal } = this.#line
-    if (principal === null) throw new Error('A line was answered without a key')
-    return principal
-  }
-
-  servedBy(model: string): void {
-    this.#model = model
-  }
-
-  /** A batch has no place for headers. */
-  setHeader(): void {}
 
   openStream(): never {
     throw new Error('A line of a batch cannot be streamed')
@@ -119,13 +82,12 @@ class LineCall implements ApiCall {
 
   /** @throws when the line is stopped, at once. */
   async answer(surface: LineSurface): Promise<LineResponse> {
-    const { signal } = this.#line
     const stopped = Promise.withResolvers<never>()
     const stop = () => {
-      this.#end()
-      stopped.reject(signal.reason)
+      this.end()
+      stopped.reject(this.#signal.reason)
     }
-    signal.addEventListener('abort', stop, { once: true })
+    this.#signal.addEventListener('abort', stop, { once: true })
     try {
       const { status, body } = await Promise.race([this.#respond(surface), stopped.promise])
       const json = body instanceof Readable ? (await body.toArray()).join('') : JSON.stringify(body)
@@ -133,8 +95,8 @@ class LineCall implements ApiCall {
       this.status = status
       return response
     } finally {
-      signal.removeEventListener('abort', stop)
-      this.#end()
+      this.#signal.removeEventListener('abort', stop)
+      this.end()
     }
   }
 
@@ -148,18 +110,5 @@ class LineCall implements ApiCall {
       noteError(error, this)
       return show(error, this.id)
     }
-  }
-
-  /** Records how it ended, once. */
-  #end(): void {
-    if (this.closed.aborted) return
-    const { id, logger, trace } = this
-    const { endpoint: path, principal } = this.#line
-    const ms = performance.now() - this.#started
-    const ended = { method: 'POST', status: this.status ?? CLIENT_CLOSED_REQUEST, ms }
-    logRequest(logger, { ...ended, id, clientId: null, trace, path, organisation: principal?.organisation })
-    this.#options.meter?.requestEnded({ ...ended, endpoint: path, model: this.#model })
-    this.#closing.abort(new ClientDisconnected('The line of a batch was stopped'))
-    trace?.end(this.status ?? 200, this.status !== null)
   }
 }

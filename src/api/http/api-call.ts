@@ -2,9 +2,13 @@ import type { IncomingHttpHeaders, IncomingMessage } from 'node:http'
 import type { Logger } from 'pino'
 import type { Principal } from '../../accounts/principal.ts'
 import type { RequestTrace } from '../../tracing/request-trace.ts'
+import type { ByteLease } from './body/byte-budget.ts'
 import type { Framing, ResponseStream } from './connection/response-stream.ts'
 
-/** A call of the API: a client's request, or a line of a batch. */
+/** A response that is sent value by value. */
+export type ReplyStream = Pick<ResponseStream, 'isClosed' | 'full' | 'send' | 'end'>
+
+/** A call of the API: a client's request, a line of a batch, or a message of a WebSocket. */
 export interface ApiCall {
   /** Identifies it in the ledger, the log and traces: 32 hexadecimal digits. */
   readonly id: string
@@ -12,6 +16,8 @@ export interface ApiCall {
   readonly headers: IncomingHttpHeaders
   /** The whole body, or a body that still arrives. */
   readonly body: Buffer | IncomingMessage
+  /** The room in memory that the body already holds. */
+  readonly lease?: ByteLease | null
   readonly logger: Logger
   /** Null if the call is not traced. */
   readonly trace: RequestTrace | null
@@ -24,5 +30,5 @@ export interface ApiCall {
   /** Sets a header of the response, unless its headers have been sent. */
   setHeader(name: string, value: string): void
   /** Begins a response that is sent value by value. */
-  openStream(framing: Framing, keepAliveMs?: number): ResponseStream
+  openStream(framing: Framing, keepAliveMs?: number): ReplyStream
 }

@@ -1,15 +1,15 @@
 import type { ErrorBody } from '../../lib/errors/errors.ts'
-import type { ResponseStream } from '../http/connection/response-stream.ts'
+import type { ReplyStream } from '../http/api-call.ts'
 import type { ModelPullEventBody } from './wire/model-pull.ts'
 
 /** Sends the events of a pull at the client's pace. While the client does not read, progress is dropped and the rest waits. */
 export class PullStream {
-  readonly #stream: ResponseStream
+  readonly #stream: ReplyStream
   #waiting: string[] = []
   /** Null while the client reads. */
   #blocked: Promise<void> | null = null
 
-  constructor(stream: ResponseStream) {
+  constructor(stream: ReplyStream) {
     this.#stream = stream
   }
 

@@ -88,15 +88,15 @@ class FrameReceiver {
     this.#call = call
   }
 
-  take({ data, isBinary, release }: Message): void {
+  take({ data, isBinary, lease }: Message): void {
     if (!isBinary) {
       this.#note = readNote(data)
       // The frame is rejected instead.
       this.#note.catch(() => {})
-      release()
+      lease?.release()
       return
     }
-    const reply = this.#reply(data, this.#note).finally(release)
+    const reply = this.#reply(data, this.#note).finally(() => lease?.release())
     this.#note = Promise.resolve({})
     this.#waiting++
     this.#replied = this.#replied.then(async () => {

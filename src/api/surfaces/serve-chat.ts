@@ -1,6 +1,6 @@
 import { type ApiError, internalError } from '../../lib/errors/errors.ts'
-import type { ApiCall } from '../http/api-call.ts'
-import { EVENTS, type Framing, type ResponseStream } from '../http/connection/response-stream.ts'
+import type { ApiCall, ReplyStream } from '../http/api-call.ts'
+import { EVENTS, type Framing } from '../http/connection/response-stream.ts'
 import { noteError, toApiError } from '../http/error-handler.ts'
 import type { MeteredRequest } from '../http/record/metering.ts'
 import { type Admitted, admit, type Reading, type Serving } from './admission.ts'
@@ -29,7 +29,7 @@ interface StartedReply<Event> {
 }
 
 /** The part of a stream that a writer uses. A writer need not wait for the client. */
-export type Frames = Pick<ResponseStream, 'send'>
+export type Frames = Pick<ReplyStream, 'send'>
 
 /** Writes one reply in the form of its API: as a stream, or as one body. */
 export interface ReplyWriter<Event> {
@@ -87,7 +87,7 @@ export async function serveChat<Read, Event>(
 /** Writes the events of a reply at the client's pace, and records how it ended. */
 async function writeAll<Event>(
   { events, writer }: StartedReply<Event>,
-  stream: ResponseStream | null,
+  stream: ReplyStream | null,
   { finish }: MeteredRequest,
 ): Promise<void> {
   for await (const event of events) {

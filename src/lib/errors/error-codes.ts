@@ -23,6 +23,7 @@ export const ERROR_CODES = [
   'pull_in_progress',
   'rate_limit_exceeded',
   'reserved_tool_name',
+  'response_cancelled',
   /** Anthropic's. */
   'thread_unsupported_request',
   'timeout',
@@ -32,6 +33,7 @@ export const ERROR_CODES = [
   'watch_elsewhere',
   'watch_limit_exceeded',
   'watch_not_found',
+  'websocket_connection_limit_reached',
   // Errors of a batch, and of lines that did not run.
   'batch_cancelled',
   'batch_expired',

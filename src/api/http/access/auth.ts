@@ -48,18 +48,27 @@ export function requireApiKey(app: FastifyInstance, keys: ApiKeys): void {
   // With a cached key, no promises: this check is most of the cost of a small request.
   app.addHook('onRequest', (request, reply, done) => {
     if (open.has(request.routeOptions.url)) return done()
-    const key = bearerKey(request.headers.authorization) ?? otherKey(request)
+    const key = keyOf(request)
     const isKeyless = key === null && request.routeOptions.config.keyless === true
     const refusal = isKeyless ? refusalOf(request) : null
     if (refusal !== null) return done(refusal)
-    const address = request.socket.remoteAddress ?? ''
-    const principal = isKeyless ? keys.keyless() : key === null ? null : keys.authenticate(key, address)
+    const principal = isKeyless ? keys.keyless() : ownerOf(request, keys)
     if (!(principal instanceof Promise)) return done(admit(request, reply, principal))
     principal.then(
       (found) => done(admit(request, reply, found)),
       (error: Error) => done(error),
     )
   })
+}
+
+/** Returns the owner of a request's key; null without a valid key. */
+export function ownerOf(request: FastifyRequest, keys: ApiKeys): ReturnType<ApiKeys['authenticate']> {
+  const key = keyOf(request)
+  return key === null ? null : keys.authenticate(key, request.socket.remoteAddress ?? '')
+}
+
+function keyOf(request: FastifyRequest): string | null {
+  return bearerKey(request.headers.authorization) ?? otherKey(request)
 }
 
 /** Why a request without a key is not served from a keyless endpoint; null if it is. */

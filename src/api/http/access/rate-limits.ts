@@ -1,4 +1,5 @@
 import type { FastifyInstance, FastifyReply } from 'fastify'
+import type { Principal } from '../../../accounts/principal.ts'
 import type { Allowance, RateLimits } from '../../../accounts/rate-limits.ts'
 import type { Bucket } from '../../../config/rate-limits.ts'
 import { type ApiError, rateLimited, tryAgainIn, wholeSeconds } from '../../../lib/errors/errors.ts'
@@ -24,6 +25,15 @@ export function limitRates(app: FastifyInstance, limits: RateLimits): void {
     if (taken instanceof Promise) taken.then(allow, (error: Error) => done(error))
     else allow(taken)
   })
+}
+
+/**
+ * Counts a request that is not an HTTP request.
+ * @throws ApiError 429
+ */
+export async function countRequest(limits: RateLimits, principal: Principal, bucket: Bucket): Promise<void> {
+  const allowance = await limits.take(principal, bucket)
+  if (!allowance.allowed) throw exceeded(allowance, bucket)
 }
 
 /** Sets the rate-limit headers of OpenAI's API. */

@@ -142,11 +142,11 @@ export class BodyReader {
   /** Waits for room for a whole body, reads it, and decompresses it if it is compressed. */
   async #admit(call: ApiCall) {
     const declared = declaredLength(call)
-    const lease = await this.#budget.acquire(declared, call.principal.organisation, call.closed)
+    const lease = call.lease ?? (await this.#budget.acquire(declared, call.principal.organisation, call.closed))
     call.closed.addEventListener('abort', () => lease.release(), { once: true })
     const sent = await collect(call.body, declared)
     const bytes = isCompressed(call) ? await decompressed(sent) : sent
-    lease.giveBack(declared - bytes.length)
+    lease.shrink(bytes.length)
     return { bytes, lease }
   }
 

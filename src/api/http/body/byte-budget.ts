@@ -105,6 +105,15 @@ export class ByteBudget {
     })
   }
 
+  /**
+   * Takes room immediately.
+   * @returns null if there is not enough.
+   */
+  take(bytes: number, owner: string): ByteLease | null {
+    const isInShare = this.#isInShare({ organisation: owner, owner, bytes })
+    return isInShare && this.#taken + bytes <= this.#limit ? this.#lease(bytes, owner) : null
+  }
+
   /** The next in turn whose organisation has not used up its share. The budget may not have room for it yet. */
   get #next(): Waiting | undefined {
     return this.#queue.heads.find((item) => this.#isInShare(item))
@@ -159,6 +168,17 @@ export class ByteLease {
     const released = Math.min(bytes, this.#bytes)
     this.#bytes -= released
     if (released > 0) this.#giveBack(released)
+  }
+
+  /** Releases all but some of the bytes. */
+  shrink(bytes: number): void {
+    this.giveBack(Math.max(0, this.#bytes - bytes))
+  }
+
+  /** Takes over the bytes of another lease of the same organisation. */
+  absorb(other: ByteLease): void {
+    this.#bytes += other.#bytes
+    other.#bytes = 0
   }
 
   release(): void {

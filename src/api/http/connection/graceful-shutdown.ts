@@ -1,13 +1,13 @@
 import type { ServerResponse } from 'node:http'
 import type { FastifyInstance } from 'fastify'
-import { modelOverloaded } from '../../../lib/errors/errors.ts'
+import { type ApiError, modelOverloaded } from '../../../lib/errors/errors.ts'
 import { withTimeout } from '../../../lib/with-timeout.ts'
 
 /** By then, the service may have restarted or another instance may have taken over. */
 const RETRY_SECONDS = 5
 const SWEEP_MS = 50
 /** Time to send the errors that end active responses; slower clients miss them. */
-const FINAL_SEND_MS = 1_000
+export const FINAL_SEND_MS = 1_000
 
 /** Shuts the server down in two steps: reject new requests; once active responses have ended, close connections. */
 export class GracefulShutdown {
@@ -73,7 +73,7 @@ export class GracefulShutdown {
   }
 }
 
-function shuttingDown(): Error {
+export function shuttingDown(): ApiError {
   return modelOverloaded('The server is shutting down', RETRY_SECONDS)
 }
 

@@ -2,6 +2,7 @@ import { once } from 'node:events'
 import type { AddressInfo } from 'node:net'
 import { expect, onTestFinished, test } from 'vitest'
 import { WebSocket, WebSocketServer } from 'ws'
+import { BODY_LIMIT_BYTES } from '../body/body-reader.ts'
 import { ByteBudget } from '../body/byte-budget.ts'
 import { MessageSocket } from './message-socket.ts'
 
@@ -14,9 +15,9 @@ function listen(budget: ByteBudget, taken: number[] = []) {
       { webSocket, connection: socket },
       {
         reserve: (bytes, isBegun) => budget.acquire(bytes, 'one', new AbortController().signal, isBegun),
-        onMessage: ({ data, release }) => {
+        onMessage: ({ data, lease }) => {
           taken.push(budget.taken)
-          release()
+          lease?.release()
           webSocket.send(String(data.length))
         },
       },
@@ -58,4 +59,13 @@ test('messages of one organisation that have begun do not wait for each other, n
   for (const client of clients) client.send(Buffer.alloc(3 * 2 ** 20))
   expect((await Promise.all(ended)).map(([length]) => String(length))).toEqual(Array(2).fill(String(18 * 2 ** 20)))
   await body
+})
+
+test('the largest message needs no more room than a body of its size', async () => {
+  const budget = new ByteBudget(BODY_LIMIT_BYTES)
+  const taken: number[] = []
+  const client = await listen(budget, taken)()
+  client.send(Buffer.alloc(BODY_LIMIT_BYTES))
+  expect(String((await once(client, 'message'))[0])).toBe(String(BODY_LIMIT_BYTES))
+  expect(taken).toEqual([BODY_LIMIT_BYTES])
 })

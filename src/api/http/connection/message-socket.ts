@@ -1,5 +1,6 @@
 import type { Duplex } from 'node:stream'
 import type { WebSocket } from 'ws'
+import { BODY_LIMIT_BYTES } from '../body/body-reader.ts'
 import type { ByteLease } from '../body/byte-budget.ts'
 import { drained } from './response-stream.ts'
 import type { Upgraded } from './upgrades.ts'
@@ -18,8 +19,8 @@ const TRY_AGAIN_LATER = 1013
 export interface Message {
   readonly data: Buffer
   readonly isBinary: boolean
-  /** Gives its share of the budget back. To be called when nothing more is read of it. */
-  readonly release: () => void
+  /** Its share of the budget; null for a short message. Release it when the data is no longer needed. */
+  readonly lease: ByteLease | null
 }
 
 interface MessageSocketOptions {
@@ -40,7 +41,7 @@ export class MessageSocket {
   /** Bytes of the message that is arriving. */
   #arrived = 0
   #room = FREE_BYTES
-  #leases: ByteLease[] = []
+  #lease: ByteLease | null = null
   #deadline: NodeJS.Timeout | undefined
   #isSilent = false
 
@@ -50,7 +51,7 @@ export class MessageSocket {
     this.#options = options
     // Without another `binaryType`, data are buffers.
     webSocket.on('message', (data, isBinary) =>
-      options.onMessage({ data: data as Buffer, isBinary, release: this.#endMessage() }),
+      options.onMessage({ data: data as Buffer, isBinary, lease: this.#endMessage() }),
     )
     // The socket closes with the code of the fault.
     webSocket.on('error', () => {})
@@ -64,7 +65,7 @@ export class MessageSocket {
     const timer = setInterval(() => this.#ping(), options.pingMs ?? PING_MS)
     webSocket.once('close', () => {
       clearInterval(timer)
-      this.#endMessage()()
+      this.#endMessage()?.release()
     })
   }
 
@@ -115,24 +116,26 @@ export class MessageSocket {
 
   async #makeRoom(): Promise<void> {
     try {
-      this.#leases.push(await this.#options.reserve(this.#room, this.#leases.length > 0))
+      // In total no more than the largest message takes, which may be the whole budget.
+      const bytes = Math.min(this.#room, BODY_LIMIT_BYTES + FREE_BYTES - this.#room)
+      const lease = await this.#options.reserve(bytes, this.#lease !== null)
+      if (this.#lease === null) this.#lease = lease
+      else this.#lease.absorb(lease)
       this.#room *= 2
     } catch {
       this.close(TRY_AGAIN_LATER, 'The server has no room for a message of this size now')
     }
   }
 
-  /** @returns what gives back the room of the message. */
-  #endMessage(): () => void {
-    const leases = this.#leases
-    this.#leases = []
+  /** @returns the room of the message. */
+  #endMessage(): ByteLease | null {
+    const lease = this.#lease
+    this.#lease = null
     this.#arrived = 0
     this.#room = FREE_BYTES
     clearTimeout(this.#deadline)
     this.#deadline = undefined
-    return () => {
-      for (const lease of leases) lease.release()
-    }
+    return lease
   }
 
   #ping(): void {

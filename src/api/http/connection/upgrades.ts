@@ -62,7 +62,7 @@ export function upgrade(request: FastifyRequest, reply: FastifyReply): Upgraded 
   const { raw } = reply
   if (!(raw instanceof UpgradeResponse)) {
     reply.headers({ connection: 'upgrade', upgrade: 'websocket' })
-    throw invalidRequest('This path takes WebSockets only', null, { status: 426 })
+    throw invalidRequest('GET takes WebSockets only on this path', null, { status: 426 })
   }
   const server = new WebSocketServer({
     ...{ noServer: true, clientTracking: false, perMessageDeflate: false },

@@ -95,6 +95,14 @@ export function stream(id: string, { errors = 'Error', type = 'text/event-stream
   return { [type]: { schema: { anyOf: [ref(id), ref(errors)] } } }
 }
 
+/** How a WebSocket of a page is authenticated. */
+export const SUBPROTOCOLS = {
+  name: 'sec-websocket-protocol',
+  in: 'header',
+  description: 'For browsers, which cannot send `Authorization`: `lookout, api-key.<key>`.',
+  schema: { type: 'string' },
+}
+
 export function query(name: string, description: string, schema: object): object {
   return { name, in: 'query', description, schema }
 }

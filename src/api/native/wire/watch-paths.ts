@@ -10,6 +10,7 @@ import {
   query,
   RANGE,
   ref,
+  SUBPROTOCOLS,
   storedContent,
   stream,
 } from '../../http/wire/describe.ts'
@@ -32,12 +33,6 @@ const LAST_EVENT = {
   schema: { type: 'integer', minimum: 0 },
 }
 
-const SUBPROTOCOLS = {
-  name: 'sec-websocket-protocol',
-  in: 'header',
-  description: 'For browsers, which cannot send `Authorization`: `lookout, api-key.<key>`.',
-  schema: { type: 'string' },
-}
 const SOCKET =
   'Each binary message is a frame, as in `POST …/frames`, and gets one reply in the order of the frames: ' +
   '`{"type": "frame.accepted", …}` with the fields of `WatchFrame`, or `{"type": "error", "error": …}`. ' +

@@ -26,26 +26,34 @@ export interface SourceOptions {
 export interface ResponseSource {
   /** The responses that it continues, oldest first. */
   readonly chain: readonly StoredResponse[]
-  /** The items of the request itself. References are replaced by their items. */
+  /**
+   * The items of the request itself, after those of a response that it continues and that is not stored. References are
+   * replaced by their items.
+   */
   readonly own: readonly ItemBody[]
   readonly items: readonly PlacedItem[]
   readonly files: FileParts
 }
 
-/** @throws ApiError 400 for responses, items and files that the organisation does not have. */
+/**
+ * @param kept finds the items of a response that is not stored.
+ * @throws ApiError 400 for responses, items and files that the organisation does not have.
+ */
 export async function sourceOf(
   body: ResponsePromptBody,
   { organisation }: Principal,
   { responses, files }: SourceOptions,
+  kept: (id: string) => ItemBody[] | undefined,
 ): Promise<ResponseSource> {
   const { previous_response_id: previous } = body
-  const chain = previous ? await responses.continued(organisation, previous) : []
-  const earlier = chain.flatMap(itemsOf)
+  const unstored = previous ? kept(previous) : undefined
+  const chain = previous && !unstored ? await responses.continued(organisation, previous) : []
+  const earlier = unstored ?? chain.flatMap(itemsOf)
   const own = await withoutReferences(body.input, (ids) => responses.referred(organisation, ids, 'input'))
   checkIds(own, earlier)
   const items = [...earlier.map((item) => ({ item, place: ['previous_response_id'], own: false })), ...own]
   const known = await filePartsOf(items, (ids) => files.contentTypes(organisation, ids))
-  return { chain, own: own.map(({ item }) => item), items, files: known }
+  return { chain, own: [...(unstored ?? []), ...own.map(({ item }) => item)], items, files: known }
 }
 
 /** Returns the items of a stored response: its input, then its output. */

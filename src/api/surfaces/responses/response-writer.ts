@@ -9,8 +9,13 @@ import type { ResponseBody, ResponseEventBody } from './wire/response.ts'
 interface ResponseContext extends Omit<ItemOptions, 'id'> {
   readonly begun: ResponseBody
   readonly metered: MeteredRequest
-  /** Stores the response; null to store nothing. */
-  readonly store: ((ended: ResponseBody) => Promise<void>) | null
+  /** Whether the stream is that of a WebSocket: a response ends with one event there, and the connection goes on. */
+  readonly isOverSocket: boolean
+  readonly streamId: string | undefined
+  /** Whether the response has no output: the request is to be remembered. */
+  readonly isEmpty: boolean
+  /** Stores the response, or keeps it, if required. */
+  readonly store: (ended: ResponseBody) => Promise<void>
 }
 
 /** Writes one response. The events of a stream are numbered. */
@@ -41,23 +46,25 @@ export class ResponseWriter implements ReplyWriter<ReplyEvent> {
     return event.type === 'finish' ? event.reason : null
   }
 
-  async keep(): Promise<void> {
-    await this.#context.store?.(this.body())
+  keep(): Promise<void> {
+    return this.#context.store(this.body())
   }
 
   end(stream: Frames): void {
     const response = this.body()
     const type = response.status === 'completed' ? 'response.completed' : 'response.incomplete'
     this.#send({ type, response }, stream)
-    stream.send('[DONE]')
+    if (!this.#context.isOverSocket) stream.send('[DONE]')
   }
 
   fail(error: ApiError, stream: Frames): void {
+    const { begun, isOverSocket } = this.#context
     const { message, code, param, type } = error
-    this.#send({ type: 'error', code, message, param, error: { type, code, message, param } }, stream)
-    const response = failedResponse(this.#context.begun, error, this.#items.all)
-    this.#send({ type: 'response.failed', response }, stream)
-    stream.send('[DONE]')
+    if (!isOverSocket) {
+      this.#send({ type: 'error', code, message, param, error: { type, code, message, param } }, stream)
+    }
+    this.#send({ type: 'response.failed', response: failedResponse(begun, error, this.#items.all) }, stream)
+    if (!isOverSocket) stream.send('[DONE]')
   }
 
   body(): ResponseBody {
@@ -65,15 +72,17 @@ export class ResponseWriter implements ReplyWriter<ReplyEvent> {
   }
 
   #take(event: ReplyEvent): readonly ResponseEventBody[] {
-    if (event.type !== 'finish') return this.#items.push(event)
-    const events = this.#items.end(event)
-    const { begun, metered } = this.#context
+    const { begun, metered, isEmpty } = this.#context
+    if (event.type !== 'finish') return isEmpty ? [] : this.#items.push(event)
+    const events = isEmpty ? [] : this.#items.end(event)
     const { cachedTokens } = metered.tokens
-    this.#ended = endedResponse(begun, { ...event, output: this.#items.all, cachedTokens })
+    const reason = isEmpty ? 'stop' : event.reason
+    this.#ended = endedResponse(begun, { ...event, reason, output: this.#items.all, cachedTokens })
     return events
   }
 
   #send({ type, ...fields }: ResponseEventBody, stream: Frames): void {
-    stream.send(JSON.stringify({ type, sequence_number: this.#next++, ...fields }), type)
+    const { streamId: stream_id } = this.#context
+    stream.send(JSON.stringify({ type, sequence_number: this.#next++, stream_id, ...fields }), type)
   }
 }

@@ -11,6 +11,7 @@ import {
   paging,
   query,
   ref,
+  SUBPROTOCOLS,
 } from '../../../http/wire/describe.ts'
 
 const RESPONSE_ID = inPath('response_id', 'The id of the response, which begins with `resp_`.')
@@ -29,6 +30,21 @@ export const RESPONSE_PATHS = operations({
       'text/event-stream': { schema: ref('ResponseEvent') },
     }),
     errors: MODEL_ERRORS,
+  },
+  'GET /v1/responses': {
+    id: 'openResponseSocket',
+    tag: 'responses',
+    summary: 'A WebSocket that takes requests and sends the events of their responses',
+    description:
+      'Each message `{"type": "response.create", …}` has the fields of `ResponseRequest`, and is answered with the events of a ' +
+      'stream, one response after the other. Of two more fields, `stream_id` is repeated by the events, and `generate: false` ' +
+      'only prepares what a later request continues. A request that cannot be answered gets `{"type": "error", "status": …, ' +
+      '"error": …}`. `{"type": "response.cancel"}` ends a response. Close codes: 1001 when the server shuts down or after an hour, ' +
+      '1008 when the key is revoked or has expired, 1009 for a message over 20 MB, 1013 when the server has no room for it.',
+    limited: false,
+    parameters: [SUBPROTOCOLS],
+    replies: { 101: { description: 'The connection is a WebSocket now.' } },
+    errors: [400, 401, 403, 426, 503],
   },
   'POST /v1/responses/input_tokens': {
     id: 'countResponseInputTokens',

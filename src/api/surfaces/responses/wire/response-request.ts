@@ -194,6 +194,21 @@ export const responseRequest = requests.object('ResponseRequest', {
 
 export const responseBody = bodyFormat(import.meta.url, 'responseRequest', responseRequest)
 
+/** A message of a WebSocket that asks for a response. */
+export const responseCreate = z.object({
+  // First, so that an error about another type of message names it.
+  type: z.literal('response.create'),
+  ...responseRequest.shape,
+  stream: z.literal(true, 'expected true: a WebSocket always streams').nullish(),
+  stream_id: z
+    .string()
+    .regex(/^[\w.-]{1,256}$/, 'expected 1 to 256 letters, digits, `_`, `-` and `.`')
+    .optional(),
+  generate: z.boolean().nullish(),
+})
+
+export const responseCreateBody = bodyFormat(import.meta.url, 'responseCreate', responseCreate)
+
 /** Body of `POST /v1/responses/input_tokens`. */
 export const responsePrompt = z.object(promptFields).register(requestSchemas, { id: 'ResponsePrompt' })
 
@@ -253,3 +268,6 @@ type NamespaceToolBody = z.output<typeof namespaceTool>
 export type ToolBody = FunctionToolBody | NamespaceToolBody | z.output<typeof otherTool>
 export type ResponsePromptBody = z.output<typeof responsePrompt>
 export type ResponseRequestBody = z.output<typeof responseRequest>
+/** A request over HTTP or a WebSocket. */
+export type ResponseCreateBody = ResponseRequestBody &
+  Pick<Partial<z.output<typeof responseCreate>>, 'stream_id' | 'generate'>
