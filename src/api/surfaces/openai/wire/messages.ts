@@ -43,7 +43,7 @@ const url = requests.object('MediaUrl', { url: mediaUrl })
 const fileId = requests.object('FileReference', { file_id: z.string().min(1, 'expected a file id') })
 
 /**
- * Whether the client sent an object. If it sent the media without one, in Mistral's form, the part becomes the
+ * Whether the client sent an object. If it sent the media without one, in Mistral's shape, the part becomes the
  * contract's, and `sent` is the field that errors name.
  */
 function isFields<Value>(value: Value): value is Exclude<Value, MediaUrl> {
@@ -318,7 +318,7 @@ const user = requests.object('UserMessage', { role: z.literal('user'), content: 
 const refusalPart = requests
   .object('RefusalPart', { type: z.literal('refusal'), refusal: z.string() })
   .transform(({ refusal }) => ({ type: 'text' as const, text: refusal }))
-/** A citation in an earlier reply, in Mistral's API. */
+/** A citation in an earlier reply, in Mistral’s API. */
 const referencePart = requests
   .object('ReferencePart', { type: z.literal('reference') })
   .transform(() => ({ type: 'text' as const, text: '' }))
