@@ -9,6 +9,7 @@ import { afterAll, beforeAll, describe, expect, onTestFinished, test, vi } from 
 import { Accounts } from '../src/accounts/accounts.ts'
 import { newApiKey } from '../src/accounts/api-key.ts'
 import { Database } from '../src/storage/database.ts'
+import { sql } from '../src/storage/drizzle.ts'
 import { CutProxy } from './support/cut-proxy.ts'
 import { openEmbeddedDatabase } from './support/embedded-database.ts'
 import { S3Server } from './support/s3-server.ts'
@@ -163,6 +164,36 @@ describe.skipIf(missing !== '')(title, () => {
     await expect.poll(async () => (await upload(0, key, png)).status, { interval: 300 }).toBe(200)
     const content = await call(0, key, `/v1/files/${kept}/content`)
     expect(Buffer.from(await content.arrayBuffer()).equals(png)).toBe(true)
+  })
+
+  test('a server that the network loses in a transaction does not hold up the others', async () => {
+    const organisation = `test-${randomBytes(6).toString('hex')}`
+    const key = await newKey({}, organisation)
+    const proxy = await CutProxy.toDatabase(postgres!.url)
+    const lost = await Database.open({ url: through(postgres!.url, proxy.port), directory: '', cacheDirectory: '' })
+    const locked = Promise.withResolvers<void>()
+    const transaction = lost.transaction(async (transaction) => {
+      // As an upload does.
+      await transaction.execute(sql`select from organisations where id = ${organisation} for update`)
+      locked.resolve()
+      await new Promise(() => {})
+    })
+    transaction.catch(() => {})
+    await locked.promise
+    proxy.lose()
+    onTestFinished(() => proxy.cut())
+    expect((await upload(1, key, png)).status).toBe(200)
+  })
+
+  test.each([
+    ['the network has lost', ''],
+    ['leads to a Redis that is a replica since a failover', '-READONLY\r\n'],
+  ])('a connection to Redis that %s is replaced', async (_, answer) => {
+    const key = await newKey()
+    expect((await call(0, key, '/v1/models')).status).toBe(200)
+    proxies.redis.lose(answer)
+    expect((await call(0, key, '/v1/models')).status).toBe(503)
+    await expect.poll(async () => (await call(0, key, '/v1/models')).status).toBe(200)
   })
 
   test('a file store that refuses the server is a 503, and the log says why', async () => {

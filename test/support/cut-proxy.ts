@@ -7,12 +7,15 @@ export class CutProxy {
   readonly port: number
   readonly #server: Server
   readonly #sockets = new Set<Socket>()
+  /** Those of them that clients have opened. */
+  readonly #near = new Set<Socket>()
   #hangs = false
 
   private constructor(target: NetConnectOpts, port: number) {
     this.port = port
     this.#server = createServer((near) => {
       const far = connect(target)
+      this.#near.add(near.once('close', () => this.#near.delete(near)))
       for (const [one, other] of [
         [near, far],
         [far, near],
@@ -57,6 +60,12 @@ export class CutProxy {
   hang(): void {
     this.#hangs = true
     for (const socket of this.#sockets) socket.unpipe().pause()
+  }
+
+  /** Parts the connections that are open from the service; new ones work. @param answer to what is still sent over them. */
+  lose(answer = ''): void {
+    for (const socket of this.#sockets) socket.unpipe()
+    for (const near of this.#near) near.on('data', () => near.write(answer))
   }
 
   async mend(): Promise<void> {
