@@ -592,3 +592,32 @@ test('a server that ends waits for a database that hangs once for all of its wat
   await server.close()
   expect(performance.now() - begin).toBeLessThan((watches / 2) * timeoutMs)
 })
+
+test('a database that takes long for each statement costs a server none of its watches', async () => {
+  const database = await openEmbeddedDatabase()
+  onTestFinished(() => database.drop())
+  const proxy = await CutProxy.toDatabase(database.url)
+  onTestFinished(() => proxy.cut())
+  const [watches, leaseMs] = [16, 6_000]
+  const start = async (url: string) => {
+    const environment = { DATABASE_URL: url, LOOKOUT_WATCHES: `${2 * watches}` }
+    const server = await startTestServer({ environment, watches: { leaseMs, beatMs: 100 } })
+    onTestFinished(() => server.close())
+    return server
+  }
+  const slow = await start(through(database.url, proxy.port))
+  for (let made = 0; made < watches; made++) expect((await slow.post('/v1/watches', WATCH)).status).toBe(201)
+  proxy.lateMs = 250
+  const other = await start(database.url)
+  const own = await Database.open({ url: database.url, directory: '', cacheDirectory: '' })
+  onTestFinished(() => own.close())
+  const renewedFor = async () => {
+    const [row] = await own.execute<{ ms: number }>(sql`
+      select extract(epoch from min(leased_until) - min(created_at))::float8 * 1000 as ms from watches`)
+    return row!.ms
+  }
+  await expect.poll(renewedFor).toBeGreaterThan(4 * leaseMs)
+  const { data } = await jsonOf<{ data: { reason: string | null }[] }>(await other.get('/v1/watches?limit=100'))
+  expect(data.map(({ reason }) => reason)).toEqual(data.map(() => expect.stringContaining('Another server runs it')))
+  proxy.lateMs = 0
+})

@@ -1,5 +1,6 @@
 import { connect, createServer, type NetConnectOpts, type Server, type Socket } from 'node:net'
 import { join } from 'node:path'
+import { Transform } from 'node:stream'
 import { freePort } from './free-port.ts'
 
 /** A TCP proxy to a service, whose connection can be cut and restored. */
@@ -10,6 +11,8 @@ export class CutProxy {
   /** Those of them that clients have opened. */
   readonly #near = new Set<Socket>()
   #hangs = false
+  /** By how much everything is late, either way. */
+  lateMs = 0
 
   private constructor(target: NetConnectOpts, port: number) {
     this.port = port
@@ -21,7 +24,7 @@ export class CutProxy {
         [far, near],
       ] as const) {
         this.#sockets.add(one)
-        if (!this.#hangs) one.pipe(other)
+        if (!this.#hangs) one.pipe(this.#late()).pipe(other)
         one.on('error', () => other.destroy())
         one.on('close', () => {
           this.#sockets.delete(one)
@@ -47,6 +50,10 @@ export class CutProxy {
     const proxy = new CutProxy(target, await freePort())
     await proxy.mend()
     return proxy
+  }
+
+  #late(): Transform {
+    return new Transform({ transform: (bytes, _, pass) => void setTimeout(pass, this.lateMs, null, bytes) })
   }
 
   /** Closes all connections and rejects new ones. */
