@@ -9,6 +9,7 @@ import { afterAll, beforeAll, describe, expect, onTestFinished, test, vi } from 
 import { Accounts } from '../src/accounts/accounts.ts'
 import { newApiKey } from '../src/accounts/api-key.ts'
 import { Database } from '../src/storage/database.ts'
+import { sql } from '../src/storage/drizzle.ts'
 import { CutProxy } from './support/cut-proxy.ts'
 import { openEmbeddedDatabase } from './support/embedded-database.ts'
 import { S3Server } from './support/s3-server.ts'
@@ -163,6 +164,36 @@ describe.skipIf(missing !== '')(title, () => {
     await expect.poll(async () => (await upload(0, key, png)).status, { interval: 300 }).toBe(200)
     const content = await call(0, key, `/v1/files/${kept}/content`)
     expect(Buffer.from(await content.arrayBuffer()).equals(png)).toBe(true)
+  })
+
+  test('a server that the network loses in a transaction does not hold up the others', async () => {
+    const organisation = `test-${randomBytes(6).toString('hex')}`
+    const key = await newKey({}, organisation)
+    const proxy = await CutProxy.toDatabase(postgres!.url)
+    const lost = await Database.open({ url: through(postgres!.url, proxy.port), directory: '', cacheDirectory: '' })
+    const locked = Promise.withResolvers<void>()
+    const transaction = lost.transaction(async (transaction) => {
+      // As an upload does.
+      await transaction.execute(sql`select from organisations where id = ${organisation} for update`)
+      locked.resolve()
+      await new Promise(() => {})
+    })
+    transaction.catch(() => {})
+    await locked.promise
+    proxy.lose()
+    onTestFinished(() => proxy.cut())
+    expect((await upload(1, key, png)).status).toBe(200)
+  })
+
+  test.each([
+    ['the network has lost', ''],
+    ['leads to a Redis that is a replica since a failover', '-READONLY\r\n'],
+  ])('a connection to Redis that %s is replaced', async (_, answer) => {
+    const key = await newKey()
+    expect((await call(0, key, '/v1/models')).status).toBe(200)
+    proxies.redis.lose(answer)
+    expect((await call(0, key, '/v1/models')).status).toBe(503)
+    await expect.poll(async () => (await call(0, key, '/v1/models')).status).toBe(200)
   })
 
   test('a file store that refuses the server is a 503, and the log says why', async () => {
@@ -560,4 +591,33 @@ test('a server that ends waits for a database that hangs once for all of its wat
   const begin = performance.now()
   await server.close()
   expect(performance.now() - begin).toBeLessThan((watches / 2) * timeoutMs)
+})
+
+test('a database that takes long for each statement costs a server none of its watches', async () => {
+  const database = await openEmbeddedDatabase()
+  onTestFinished(() => database.drop())
+  const proxy = await CutProxy.toDatabase(database.url)
+  onTestFinished(() => proxy.cut())
+  const [watches, leaseMs] = [16, 6_000]
+  const start = async (url: string) => {
+    const environment = { DATABASE_URL: url, LOOKOUT_WATCHES: `${2 * watches}` }
+    const server = await startTestServer({ environment, watches: { leaseMs, beatMs: 100 } })
+    onTestFinished(() => server.close())
+    return server
+  }
+  const slow = await start(through(database.url, proxy.port))
+  for (let made = 0; made < watches; made++) expect((await slow.post('/v1/watches', WATCH)).status).toBe(201)
+  proxy.lateMs = 250
+  const other = await start(database.url)
+  const own = await Database.open({ url: database.url, directory: '', cacheDirectory: '' })
+  onTestFinished(() => own.close())
+  const renewedFor = async () => {
+    const [row] = await own.execute<{ ms: number }>(sql`
+      select extract(epoch from min(leased_until) - min(created_at))::float8 * 1000 as ms from watches`)
+    return row!.ms
+  }
+  await expect.poll(renewedFor).toBeGreaterThan(4 * leaseMs)
+  const { data } = await jsonOf<{ data: { reason: string | null }[] }>(await other.get('/v1/watches?limit=100'))
+  expect(data.map(({ reason }) => reason)).toEqual(data.map(() => expect.stringContaining('Another server runs it')))
+  proxy.lateMs = 0
 })

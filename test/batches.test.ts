@@ -1,13 +1,16 @@
 import { readFileSync } from 'node:fs'
 import type OpenAI from 'openai'
-import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
+import { afterAll, afterEach, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
 import { Accounts } from '../src/accounts/accounts.ts'
 import { Database } from '../src/storage/database.ts'
 import { eq } from '../src/storage/drizzle.ts'
 import type { OrganisationLimits } from '../src/storage/schema.ts'
 import * as tables from '../src/storage/schema.ts'
 import { BatchClient, CHAT, chatBody, chatLines } from './support/batches.ts'
+import { CutProxy } from './support/cut-proxy.ts'
+import { openEmbeddedDatabase } from './support/embedded-database.ts'
 import { jsonOf, KEY, startTestServer, type TestServer } from './support/server.ts'
+import { through } from './support/services.ts'
 
 const SHAPES = `data:image/png;base64,${readFileSync('docs/pictures/shapes.png').toString('base64')}`
 
@@ -314,6 +317,28 @@ describe('a batch', () => {
       await database.use((queries) => queries.execute('drop trigger refuse_one on batch_lines'))
     }
   }, 150_000)
+
+  test('stops on a server whose lines another one has taken', async () => {
+    const own = await openEmbeddedDatabase()
+    onTestFinished(() => own.drop())
+    const proxy = await CutProxy.toDatabase(own.url)
+    const start = async (url: string) => {
+      const environment = { DATABASE_URL: url, LOOKOUT_BLOBS: `${server.directory}/shared`, LOOKOUT_BATCH_LINES: '4' }
+      const one = await startTestServer({ environment, batches: { pollMs: 50, leaseMs: 1_000 } })
+      onTestFinished(() => one.close())
+      one.engine.script = { texts: ['slow'], endless: true }
+      return one
+    }
+    const lost = await start(through(own.url, proxy.port))
+    await new BatchClient(lost.url, KEY).start(chatLines(2))
+    await expect.poll(() => lost.engine.generating).toBe(2)
+    const other = await start(own.url)
+    await proxy.cut()
+    await expect.poll(() => other.engine.generating).toBe(2)
+    await proxy.mend()
+    await expect.poll(() => lost.engine.generating).toBe(0)
+    expect(other.engine.generating).toBe(2)
+  })
 
   test('of another organisation is not there', async () => {
     const { client: other } = await clientOf('other')

@@ -66,6 +66,10 @@ export class RedisRateLimits implements RateLimits {
       lazyConnect: true,
       connectTimeout: CONNECT_TIMEOUT_MS,
       commandTimeout: COMMAND_TIMEOUT_MS,
+      // A connection that the network has lost would time out for a quarter of an hour, though a new one may work.
+      socketTimeout: COMMAND_TIMEOUT_MS,
+      // After a failover, the address leads to another server.
+      reconnectOnError: ({ message }) => message.includes('READONLY'),
       // While Redis is away, a request is refused at once instead of waiting; its client decides what to do.
       enableOfflineQueue: false,
       maxRetriesPerRequest: 0,

@@ -6,7 +6,7 @@ import type { BatchEnding, BatchProblem, BatchStatus } from '../storage/schema.t
 import * as tables from '../storage/schema.ts'
 import { ENDED_AT } from './batches.ts'
 import type { IndexedLine } from './input-index.ts'
-import { addLines, type HeldLine, LineDesk, leaseEnd } from './line-desk.ts'
+import { addLines, LineDesk, leaseEnd } from './line-desk.ts'
 
 const { batches } = tables
 type Row = typeof batches.$inferSelect
@@ -62,14 +62,12 @@ export class BatchDesk {
       where place <= ${OPEN_AT_ONCE} order by id`)
   }
 
-  /** Renews leases of this server: those of lines that it runs, and of batches. */
-  async renew(lines: readonly HeldLine[], ids: readonly string[]): Promise<void> {
-    await this.lines.renew(lines)
-    if (ids.length > 0) {
-      await this.#database.execute(
-        sql`update batches set leased_until = ${leaseEnd(this.#leaseSeconds)} where id in ${ids} and lease = ${this.#owner}`,
-      )
-    }
+  /** Renews leases of this server on batches. */
+  async renew(ids: readonly string[]): Promise<void> {
+    if (ids.length === 0) return
+    await this.#database.execute(
+      sql`update batches set leased_until = ${leaseEnd(this.#leaseSeconds)} where id in ${ids} and lease = ${this.#owner}`,
+    )
   }
 
   /** Frees the leases of servers that have stopped: those whose names begin with the prefix. */

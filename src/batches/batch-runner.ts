@@ -119,7 +119,8 @@ export class BatchRunner {
     for (;;) {
       await delay(every, undefined, { signal, ref: false }).catch(() => {})
       if (signal.aborted) return
-      await this.#guarded(() => this.#desk.renew(this.#lines.held, [...this.#leased]))
+      await this.#guarded(() => this.#lines.renew())
+      await this.#guarded(() => this.#desk.renew([...this.#leased]))
     }
   }
 

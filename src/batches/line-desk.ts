@@ -60,14 +60,18 @@ export class LineDesk {
     this.#leaseSeconds = leaseSeconds
   }
 
-  /** Renews the leases of lines that this server runs. */
-  async renew(lines: readonly HeldLine[]): Promise<void> {
-    if (lines.length === 0) return
-    await this.#database.execute(sql`
+  /** Renews the leases of lines that this server runs. @returns those whose leases are lost. */
+  async renew<Line extends HeldLine>(lines: readonly Line[]): Promise<readonly Line[]> {
+    if (lines.length === 0) return []
+    const renewed = await this.#database.execute<HeldLine & Record<string, unknown>>(sql`
       update batch_lines set leased_until = ${leaseEnd(this.#leaseSeconds)}
       where (batch_id, position) in (select * from unnest(
         ${sql.param(lines.map(({ batch }) => batch))}::text[], ${sql.param(lines.map(({ position }) => position))}::integer[]
-      )) and lease = ${this.#owner} and result is null`)
+      )) and lease = ${this.#owner} and result is null
+      returning batch_id as batch, position`)
+    const nameOf = ({ batch, position }: HeldLine) => `${batch} ${position}`
+    const kept = new Set(renewed.map(nameOf))
+    return lines.filter((line) => !kept.has(nameOf(line)))
   }
 
   /** Leases at most `count` lines that are ready to run. */

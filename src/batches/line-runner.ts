@@ -106,9 +106,12 @@ export class LineRunner {
     this.#results = new ResultKeeper(options.desk.lines, options.stopping)
   }
 
-  /** The lines that are leased to this server. */
-  get held(): readonly { readonly batch: string; readonly position: number }[] {
-    return [...this.#held].flatMap(([batch, { lines }]) => [...lines].map(({ line }) => ({ batch, ...line })))
+  /** Renews the leases of all lines here. Those that another server has taken stop: that one charges for them too. */
+  async renew(): Promise<void> {
+    const held = [...this.#held].flatMap(([batch, { lines }]) =>
+      [...lines].map(({ line: { position }, stop }) => ({ batch, position, stop })),
+    )
+    for (const { stop } of await this.#options.desk.lines.renew(held)) stop.abort()
   }
 
   holds(batch: string): boolean {

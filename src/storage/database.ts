@@ -5,6 +5,7 @@ import { withTimeout } from '../lib/with-timeout.ts'
 import { DrizzleQueryError, drizzle, type NodePgDatabase, type SQL } from './drizzle.ts'
 import { PathSocket } from './embedded/address.ts'
 import { EmbeddedDatabase, EmbeddedDatabaseError } from './embedded/embedded-database.ts'
+import { IDLE_IN_TRANSACTION_MS } from './embedded/session.ts'
 import { migrate } from './migrate.ts'
 import { isFull, StorageFullError } from './storage-full.ts'
 
@@ -157,12 +158,17 @@ export class Database {
    * @throws ApiError 503 like `use`.
    */
   transaction<Result>(work: (transaction: Transaction) => Promise<Result>, bytes = 0): Promise<Result> {
-    const timeoutMs = this.#queryTimeoutMs + Math.ceil(bytes * MS_PER_BYTE)
+    const writeMs = Math.ceil(bytes * MS_PER_BYTE)
+    const timeoutMs = this.#queryTimeoutMs + writeMs
+    // PostgreSQL does not notice for hours that the network has lost a server. Its transaction would keep its locks, and
+    // the next one that it waits with would get them.
+    const begin = `begin; set local lock_timeout = ${timeoutMs};
+      set local idle_in_transaction_session_timeout = ${IDLE_IN_TRANSACTION_MS + writeMs}`
     return this.use(async () => {
       const client = await this.#pool.connect()
       const patient = withTimeLimit(client, timeoutMs)
       try {
-        await patient.query({ text: 'begin' })
+        await patient.query({ text: begin })
         const result = await work(drizzle(patient))
         await patient.query({ text: 'commit' })
         client.release()

@@ -1,5 +1,6 @@
 import { readdir, readFile } from 'node:fs/promises'
 import pg from 'pg'
+import { IDLE_IN_TRANSACTION_MS } from './embedded/session.ts'
 
 const FOLDER = new URL('migrations/', import.meta.url)
 /** An arbitrary number that no other program on the same database is likely to use for a lock. */
@@ -17,7 +18,7 @@ export async function migrate(connection: pg.ClientConfig): Promise<void> {
   client.on('error', () => {})
   try {
     await client.connect()
-    await client.query('begin')
+    await client.query(`begin; set local idle_in_transaction_session_timeout = ${IDLE_IN_TRANSACTION_MS}`)
     await client.query('select pg_advisory_xact_lock($1)', [LOCK])
     await client.query(
       'create table if not exists lookout_migrations (name text primary key, at timestamptz not null default now())',

@@ -125,24 +125,33 @@ export class WatchDesk {
   }
 
   /**
-   * Renews a lease, and stores the memory of the watch unless it misses a stored event.
-   * @returns false when the lease is lost.
+   * Renews leases, and stores the memories of the watches unless they miss a stored event.
+   * @param held by the ids of the watches.
+   * @returns the ids of those whose leases are not lost.
    */
-  renew(id: string, { fedMs, ...progress }: HeldProgress): Promise<boolean> {
-    const fed = fedMs === null ? sql`fed_until` : sql`now() + make_interval(secs => ${fedMs / 1000})`
-    return this.#store(id, progress, sql`leased_until = ${this.#leaseEnd}, fed_until = ${fed}`)
+  renew(held: ReadonlyMap<string, HeldProgress>): Promise<ReadonlySet<string>> {
+    return this.#store(
+      held,
+      sql`leased_until = ${this.#leaseEnd}, fed_until = coalesce(now() + make_interval(secs => held.fed), fed_until)`,
+    )
   }
 
-  async leave(id: string, progress: Progress): Promise<void> {
-    await this.#store(id, progress, sql`lease = null, leased_until = null, fed_until = null`)
+  async leave(id: string, progress: HeldProgress): Promise<void> {
+    await this.#store(new Map([[id, progress]]), sql`lease = null, leased_until = null, fed_until = null`)
   }
 
-  async #store(id: string, { seq, memory, seenAt }: Progress, lease: SQL): Promise<boolean> {
-    const rows = await this.#database.execute(sql`
-      update watches set ${lease}, memory = case when seq = ${seq} then ${memory} else memory end,
-        seen_at = coalesce(${seenAt === null ? null : new Date(seenAt).toISOString()}::timestamptz, seen_at)
-      where id = ${id} and lease = ${this.#owner} returning id`)
-    return rows.length === 1
+  async #store(held: ReadonlyMap<string, HeldProgress>, lease: SQL): Promise<ReadonlySet<string>> {
+    const column = (value: (progress: HeldProgress) => unknown) => sql.param([...held.values()].map(value))
+    const seenAt = column(({ seenAt }) => (seenAt === null ? null : new Date(seenAt).toISOString()))
+    const fed = column(({ fedMs }) => (fedMs === null ? null : fedMs / 1000))
+    const rows = await this.#database.execute<{ id: string }>(sql`
+      update watches set ${lease}, memory = case when watches.seq = held.seq then held.memory else watches.memory end,
+        seen_at = coalesce(held.seen_at, watches.seen_at)
+      from unnest(${sql.param([...held.keys()])}::text[], ${column(({ seq }) => seq)}::bigint[],
+        ${column(({ memory }) => memory)}::text[], ${seenAt}::timestamptz[], ${fed}::float8[])
+        as held (id, seq, memory, seen_at, fed)
+      where watches.id = held.id and lease = ${this.#owner} returning watches.id`)
+    return new Set(rows.map(({ id }) => id))
   }
 
   /** Frees the leases of servers that have stopped: those whose names begin with the prefix. */

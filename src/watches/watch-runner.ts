@@ -114,7 +114,7 @@ export class WatchRunner {
   }
 
   start(): void {
-    this.#ended = this.#run()
+    this.#ended = Promise.all([this.#run(), this.#renewAll()])
     this.#sender.start()
   }
 
@@ -139,22 +139,28 @@ export class WatchRunner {
   }
 
   async #run(): Promise<void> {
-    const { beatMs = BEAT_MS, leaseMs = LEASE_MS } = this.#options
+    const { beatMs = BEAT_MS } = this.#options
     const { signal } = this.#stopping
-    let renewedAt = performance.now()
-    let sweptAt = renewedAt
+    let sweptAt = performance.now()
     for (let beat = 0; !signal.aborted; beat++) {
       if (beat % REFRESH_BEATS === 0) await this.refresh()
-      if (performance.now() - renewedAt > leaseMs * RENEWAL_SHARE) {
-        renewedAt = performance.now()
-        await this.#guarded(() => this.#renew())
-      }
       if (performance.now() - sweptAt > SWEEP_MS) {
         sweptAt = performance.now()
         await this.#guarded(() => this.#desk.deleteExpired())
       }
       for (const watch of this.#held.values()) await this.#guarded(() => watch.check())
       await delay(beatMs, undefined, { signal, ref: false }).catch(() => {})
+    }
+  }
+
+  /** Separate from the beats, which take long if many watches have something to report and the database is slow. */
+  async #renewAll(): Promise<void> {
+    const every = (this.#options.leaseMs ?? LEASE_MS) * RENEWAL_SHARE
+    const { signal } = this.#stopping
+    for (;;) {
+      await delay(every, undefined, { signal, ref: false }).catch(() => {})
+      if (signal.aborted) return
+      if (this.#held.size > 0) await this.#guarded(async () => void (await this.#renew(new Map(this.#held))))
     }
   }
 
@@ -232,16 +238,18 @@ export class WatchRunner {
     }
   }
 
-  async #renew(): Promise<void> {
-    for (const [id, watch] of this.#held) await this.#isRenewed(id, watch)
-  }
-
-  async #isRenewed(id: string, watch: LiveWatch): Promise<boolean> {
-    if (await this.#desk.renew(id, watch.progress)) return true
-    if (this.#held.get(id) === watch) this.#held.delete(id)
-    await watch.close()
-    this.#tell(id)
-    return false
+  /** Closes the watches whose leases are lost. @returns whether none is. */
+  async #renew(held: ReadonlyMap<string, LiveWatch>): Promise<boolean> {
+    const renewed = await this.#desk.renew(new Map([...held].map(([id, watch]) => [id, watch.progress])))
+    const lost = [...held].filter(([id]) => !renewed.has(id))
+    await Promise.all(
+      lost.map(async ([id, watch]) => {
+        if (this.#held.get(id) === watch) this.#held.delete(id)
+        await watch.close()
+        this.#tell(id)
+      }),
+    )
+    return lost.length === 0
   }
 
   /** Whether this server runs the watch for the organisation, and a client sends its frames. */
@@ -258,7 +266,7 @@ export class WatchRunner {
   async push(id: string, frame: PushedFrame, waits: boolean): Promise<Pushed> {
     const known = this.#held.get(id)
     // While no frames came, another server may have taken it over.
-    const isHeld = known !== undefined && (known.feed() || (await this.#isRenewed(id, known)))
+    const isHeld = known !== undefined && (known.feed() || (await this.#renew(new Map([[id, known]]))))
     const watch = isHeld ? known : await this.#inTurn(() => this.#takeOver(id))
     return watch.push(pushedFrame(frame), waits)
   }
@@ -274,7 +282,7 @@ export class WatchRunner {
     if (taken !== null) {
       const watch = this.#hold(taken)
       watch.feed()
-      if (await this.#isRenewed(id, watch)) return watch
+      if (await this.#renew(new Map([[id, watch]]))) return watch
     }
     throw watchElsewhere(
       'Another server receives the frames of this watch. Send all of them to one server; this one takes over when the other has received none for a while',

@@ -1,5 +1,6 @@
 import { connect, createServer, type NetConnectOpts, type Server, type Socket } from 'node:net'
 import { join } from 'node:path'
+import { Transform } from 'node:stream'
 import { freePort } from './free-port.ts'
 
 /** A TCP proxy to a service, whose connection can be cut and restored. */
@@ -7,18 +8,23 @@ export class CutProxy {
   readonly port: number
   readonly #server: Server
   readonly #sockets = new Set<Socket>()
+  /** Those of them that clients have opened. */
+  readonly #near = new Set<Socket>()
   #hangs = false
+  /** By how much everything is late, either way. */
+  lateMs = 0
 
   private constructor(target: NetConnectOpts, port: number) {
     this.port = port
     this.#server = createServer((near) => {
       const far = connect(target)
+      this.#near.add(near.once('close', () => this.#near.delete(near)))
       for (const [one, other] of [
         [near, far],
         [far, near],
       ] as const) {
         this.#sockets.add(one)
-        if (!this.#hangs) one.pipe(other)
+        if (!this.#hangs) one.pipe(this.#late()).pipe(other)
         one.on('error', () => other.destroy())
         one.on('close', () => {
           this.#sockets.delete(one)
@@ -46,6 +52,10 @@ export class CutProxy {
     return proxy
   }
 
+  #late(): Transform {
+    return new Transform({ transform: (bytes, _, pass) => void setTimeout(pass, this.lateMs, null, bytes) })
+  }
+
   /** Closes all connections and rejects new ones. */
   async cut(): Promise<void> {
     const closed = new Promise((resolve) => this.#server.close(resolve))
@@ -57,6 +67,12 @@ export class CutProxy {
   hang(): void {
     this.#hangs = true
     for (const socket of this.#sockets) socket.unpipe().pause()
+  }
+
+  /** Parts the connections that are open from the service; new ones work. @param answer to what is still sent over them. */
+  lose(answer = ''): void {
+    for (const socket of this.#sockets) socket.unpipe()
+    for (const near of this.#near) near.on('data', () => near.write(answer))
   }
 
   async mend(): Promise<void> {

@@ -8,7 +8,7 @@ export interface WireSession {
 }
 
 /** A transaction that is idle for this long has lost its client, and all others wait for it. */
-const IDLE_IN_TRANSACTION_MS = 15_000
+export const IDLE_IN_TRANSACTION_MS = 15_000
 /** More than an error and the message after it. */
 const TAIL_BYTES = 4_096
 
