@@ -314,6 +314,27 @@ describe('a connection', () => {
     expect(await later.again()).toMatchObject({ type: 'response.completed' })
   })
 
+  test('takes no room from others for a large message that waits, and answers it later', async () => {
+    const { client } = await newClient()
+    const body = (mebibytes: number) => ({ input: [showing(newPicture(mebibytes * 2 ** 20))], store: false })
+    const begin = hold(server)
+    client.send({ input: 'Hi' })
+    const { generate } = server.engine
+    await expect.poll(() => vi.mocked(generate).mock.calls.length).toBe(1)
+    vi.mocked(generate).mockRestore()
+    client.send(body(14))
+    const other = await accounts.organisation()
+    const headers = { authorization: `Bearer ${other.key}` }
+    // The first may arrive before the large message.
+    for (let sent = 0; sent < 5; sent++) {
+      expect((await server.post('/v1/responses', { model, ...body(6) }, headers)).status).toBe(200)
+    }
+    begin()
+    for (let turn = 0; turn < 2; turn++) {
+      expect((await client.next()).at(-1)).toMatchObject({ type: 'response.completed' })
+    }
+  })
+
   test.each<[string, object | string, object]>([
     ['no JSON', 'Hello', { param: null }],
     ['no object', '[]', { param: null }],

@@ -89,7 +89,12 @@ export class ResponseSocket {
     this.#kept = new KeptResponses(kept)
     this.#socket = new MessageSocket(upgrade(request, reply), {
       pingMs: keepAliveMs,
-      reserve: (bytes, isBegun) => bodies.reserve(bytes, isBegun, connection),
+      reserve: async (bytes, isBegun) => {
+        // A large message waits with the client, like a body over HTTP: here, it would keep its room for as long as the
+        // responses before it take.
+        if (!isBegun) await this.#answered
+        return bodies.reserve(bytes, isBegun, connection)
+      },
       onMessage: (message) => this.#take(message),
     })
     const timer = setTimeout(() => void this.#end(tooOld()), LONGEST_MS)
