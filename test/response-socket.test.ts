@@ -314,6 +314,21 @@ describe('a connection', () => {
     expect(await later.again()).toMatchObject({ type: 'response.completed' })
   })
 
+  test('counts what replies take, too', async () => {
+    const { key } = await accounts.organisation()
+    server.engine.script = { texts: ['x'.repeat(3 * 2 ** 20)] }
+    const asked: (() => Promise<SocketEvent>)[] = []
+    while (asked.length < 4) {
+      const client = await Client.open(server, key)
+      const { id } = await client.answered({ input: [showing(newPicture(14 * 2 ** 20))], store: false })
+      asked.push(() => client.ask({ input: 'And?', store: false, previous_response_id: id }))
+    }
+    // The replies are too long to go on from them.
+    const [third, fourth] = [await asked[2]!(), await asked[3]!()]
+    expect(third).toMatchObject({ error: { code: 'context_length_exceeded' } })
+    expect(fourth).toMatchObject({ error: { code: 'previous_response_not_found' } })
+  })
+
   test('takes no room from others for a large message that waits, and answers it later', async () => {
     const { client } = await newClient()
     const body = (mebibytes: number) => ({ input: [showing(newPicture(mebibytes * 2 ** 20))], store: false })
