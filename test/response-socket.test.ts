@@ -224,11 +224,13 @@ describe('a response', () => {
   })
 
   test('waits for the one before it; too many are refused', async () => {
-    const client = await Client.open(server)
+    const { client, organisation } = await newClient()
     const begin = hold(server)
     for (let sent = 0; sent < 18; sent++) client.send({ input: `${sent}`, metadata: { sent: `${sent}` } })
     const refused = { type: 'error', status: 429, error: { headers: { 'retry-after': '1' } } }
     expect(await client.next()).toMatchObject([refused])
+    const lines = () => linesOf(server.logs).filter((line) => line.organisation === organisation)
+    await expect.poll(lines).toMatchObject([{ status: 429 }])
     begin()
     const sent: unknown[] = []
     while (sent.length < 17) sent.push((await client.next()).at(-1)!.response!.metadata!.sent)
@@ -365,8 +367,9 @@ describe('a connection', () => {
     const { client, organisation } = await newClient()
     const answer = await client.ask(message)
     expect(answer).toMatchObject({ type: 'error', status: 400, error: { type: 'invalid_request_error', ...error } })
+    const { 'x-trace-id': traceId } = answer.error!.headers as Record<string, string>
     const lines = () => linesOf(server.logs).filter((line) => line.organisation === organisation)
-    await expect.poll(lines).toMatchObject([{ status: 400 }])
+    await expect.poll(lines).toMatchObject([{ status: 400, traceId }])
     await client.answered({ input: 'Hi' })
   })
 

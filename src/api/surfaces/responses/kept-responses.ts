@@ -47,7 +47,10 @@ export class KeptResponses {
     const { items, organisation, lease } = conversation
     const added = output as ItemBody[]
     const room = this.#budget.take(bytesOf(added), organisation)
-    if (room === null) return lease.release()
+    if (room === null) {
+      lease.release()
+      return
+    }
     lease.absorb(room)
     this.#drop(stream)
     this.#byStream.set(stream, { id, items: [...items, ...added], organisation, lease })
