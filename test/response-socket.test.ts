@@ -224,11 +224,13 @@ describe('a response', () => {
   })
 
   test('waits for the one before it; too many are refused', async () => {
-    const client = await Client.open(server)
+    const { client, organisation } = await newClient()
     const begin = hold(server)
     for (let sent = 0; sent < 18; sent++) client.send({ input: `${sent}`, metadata: { sent: `${sent}` } })
     const refused = { type: 'error', status: 429, error: { headers: { 'retry-after': '1' } } }
     expect(await client.next()).toMatchObject([refused])
+    const lines = () => linesOf(server.logs).filter((line) => line.organisation === organisation)
+    await expect.poll(lines).toMatchObject([{ status: 429 }])
     begin()
     const sent: unknown[] = []
     while (sent.length < 17) sent.push((await client.next()).at(-1)!.response!.metadata!.sent)
@@ -314,6 +316,42 @@ describe('a connection', () => {
     expect(await later.again()).toMatchObject({ type: 'response.completed' })
   })
 
+  test('counts what replies take, too', async () => {
+    const { key } = await accounts.organisation()
+    server.engine.script = { texts: ['x'.repeat(3 * 2 ** 20)] }
+    const asked: (() => Promise<SocketEvent>)[] = []
+    while (asked.length < 4) {
+      const client = await Client.open(server, key)
+      const { id } = await client.answered({ input: [showing(newPicture(14 * 2 ** 20))], store: false })
+      asked.push(() => client.ask({ input: 'And?', store: false, previous_response_id: id }))
+    }
+    // The replies are too long to go on from them.
+    const [third, fourth] = [await asked[2]!(), await asked[3]!()]
+    expect(third).toMatchObject({ error: { code: 'context_length_exceeded' } })
+    expect(fourth).toMatchObject({ error: { code: 'previous_response_not_found' } })
+  })
+
+  test('takes no room from others for a large message that waits, and answers it later', async () => {
+    const { client } = await newClient()
+    const body = (mebibytes: number) => ({ input: [showing(newPicture(mebibytes * 2 ** 20))], store: false })
+    const begin = hold(server)
+    client.send({ input: 'Hi' })
+    const { generate } = server.engine
+    await expect.poll(() => vi.mocked(generate).mock.calls.length).toBe(1)
+    vi.mocked(generate).mockRestore()
+    client.send(body(14))
+    const other = await accounts.organisation()
+    const headers = { authorization: `Bearer ${other.key}` }
+    // The first may arrive before the large message.
+    for (let sent = 0; sent < 5; sent++) {
+      expect((await server.post('/v1/responses', { model, ...body(6) }, headers)).status).toBe(200)
+    }
+    begin()
+    for (let turn = 0; turn < 2; turn++) {
+      expect((await client.next()).at(-1)).toMatchObject({ type: 'response.completed' })
+    }
+  })
+
   test.each<[string, object | string, object]>([
     ['no JSON', 'Hello', { param: null }],
     ['no object', '[]', { param: null }],
@@ -329,8 +367,9 @@ describe('a connection', () => {
     const { client, organisation } = await newClient()
     const answer = await client.ask(message)
     expect(answer).toMatchObject({ type: 'error', status: 400, error: { type: 'invalid_request_error', ...error } })
+    const { 'x-trace-id': traceId } = answer.error!.headers as Record<string, string>
     const lines = () => linesOf(server.logs).filter((line) => line.organisation === organisation)
-    await expect.poll(lines).toMatchObject([{ status: 400 }])
+    await expect.poll(lines).toMatchObject([{ status: 400, traceId }])
     await client.answered({ input: 'Hi' })
   })
 

@@ -109,8 +109,6 @@ export class MessageSocket {
     this.#isSilent = false
     this.#arrived += bytes
     if (this.#arrived <= this.#room || !this.#isOpen) return
-    const refuse = () => this.close(POLICY_VIOLATION, 'The message did not arrive in time')
-    this.#deadline ??= setTimeout(refuse, MESSAGE_MS)
     void this.pausing(this.#makeRoom())
   }
 
@@ -122,6 +120,8 @@ export class MessageSocket {
       if (this.#lease === null) this.#lease = lease
       else this.#lease.absorb(lease)
       this.#room *= 2
+      const refuse = () => this.close(POLICY_VIOLATION, 'The message did not arrive in time')
+      this.#deadline ??= setTimeout(refuse, MESSAGE_MS)
     } catch {
       this.close(TRY_AGAIN_LATER, 'The server has no room for a message of this size now')
     }
@@ -139,10 +139,9 @@ export class MessageSocket {
   }
 
   #ping(): void {
-    // What the client sends is not read.
-    if (this.#pauses > 0) return
-    if (this.#isSilent) this.#webSocket.terminate()
+    // While the socket is paused, what the client sends is not read.
+    if (this.#isSilent && this.#pauses === 0) this.#webSocket.terminate()
     else this.#webSocket.ping()
-    this.#isSilent = true
+    this.#isSilent = this.#pauses === 0
   }
 }

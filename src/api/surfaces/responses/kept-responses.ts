@@ -11,6 +11,7 @@ const MOST_STREAMS = 32
 /** A conversation in memory. */
 export interface Conversation {
   readonly items: readonly ItemBody[]
+  readonly organisation: string
   readonly lease: ByteLease
 }
 
@@ -38,12 +39,21 @@ export class KeptResponses {
   hold(items: readonly ItemBody[], organisation: string): Conversation | null {
     const bytes = bytesOf(items)
     const lease = bytes > BODY_LIMIT_BYTES ? null : this.#budget.take(bytes, organisation)
-    return lease && { items: items.map(withOwnMedia), lease }
+    return lease && { items: items.map(withOwnMedia), organisation, lease }
   }
 
-  keep(stream: string | undefined, { id, output }: ResponseBody, { items, lease }: Conversation): void {
+  /** Keeps a response, or nothing if there is not enough room for its output. */
+  keep(stream: string | undefined, { id, output }: ResponseBody, conversation: Conversation): void {
+    const { items, organisation, lease } = conversation
+    const added = output as ItemBody[]
+    const room = this.#budget.take(bytesOf(added), organisation)
+    if (room === null) {
+      lease.release()
+      return
+    }
+    lease.absorb(room)
     this.#drop(stream)
-    this.#byStream.set(stream, { id, items: [...items, ...(output as ItemBody[])], lease })
+    this.#byStream.set(stream, { id, items: [...items, ...added], organisation, lease })
     if (this.#byStream.size > MOST_STREAMS) this.#drop(this.#byStream.keys().next().value)
   }
 

@@ -1,3 +1,4 @@
+import { setImmediate } from 'node:timers/promises'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import type { ApiKeys } from '../../../accounts/authenticator.ts'
 import type { RateLimits } from '../../../accounts/rate-limits.ts'
@@ -89,7 +90,12 @@ export class ResponseSocket {
     this.#kept = new KeptResponses(kept)
     this.#socket = new MessageSocket(upgrade(request, reply), {
       pingMs: keepAliveMs,
-      reserve: (bytes, isBegun) => bodies.reserve(bytes, isBegun, connection),
+      reserve: async (bytes, isBegun) => {
+        // A large message waits with the client, like a body over HTTP: here, it would keep its room for as long as the
+        // responses before it take.
+        if (!isBegun) await this.#answered
+        return bodies.reserve(bytes, isBegun, connection)
+      },
       onMessage: (message) => this.#take(message),
     })
     const timer = setTimeout(() => void this.#end(tooOld()), LONGEST_MS)
@@ -109,13 +115,18 @@ export class ResponseSocket {
 
   #take(message: Message): void {
     const { data, lease } = message
-    const cancels = data.byteLength <= MOST_CANCEL_BYTES && this.#cancel(parseRecord(data.toString()))
-    if (cancels || this.#calls.size > MOST_WAITING) {
+    if (data.byteLength <= MOST_CANCEL_BYTES && this.#cancel(parseRecord(data.toString()))) {
       lease?.release()
-      if (!cancels) this.#sendError(rateLimited('Too many requests wait for their responses', RETRY_SECONDS))
       return
     }
     const call = new MessageCall(message, this.#socket, this.#kept, this.#request, this.#options)
+    if (this.#calls.size > MOST_WAITING) {
+      this.#refuse(call, rateLimited('Too many requests wait for their responses', RETRY_SECONDS))
+      call.end()
+      // Others have their turn before more of a flood is read.
+      void this.#socket.pausing(setImmediate())
+      return
+    }
     this.#calls.add(call)
     this.#answered = this.#answered.then(() => this.#answer(call))
   }
@@ -177,16 +188,19 @@ export class ResponseSocket {
     noteError(error, call)
     call.status = error.status
     if (call.continued !== null) this.#kept.evict(call.continued)
-    this.#sendError(error, call.streamId)
+    this.#sendError(error, call)
     if (error.status === 401) this.#socket.close(POLICY_VIOLATION, 'The API key is revoked or has expired')
   }
 
-  #sendError(error: ApiError, stream_id?: string): void {
+  /** @param call null for an error of the connection itself. */
+  #sendError(error: ApiError, call: MessageCall | null = null): void {
     const { status, retryAfter } = error
-    const headers = retryAfter === undefined ? {} : { headers: { 'retry-after': `${wholeSeconds(retryAfter)}` } }
-    this.#socket.send(
-      JSON.stringify({ type: 'error', status, stream_id, error: { ...error.toBody().error, ...headers } }),
-    )
+    const headers = {
+      ...(call && { 'x-trace-id': call.id }),
+      ...(retryAfter !== undefined && { 'retry-after': `${wholeSeconds(retryAfter)}` }),
+    }
+    const stream_id = call?.streamId
+    this.#socket.send(JSON.stringify({ type: 'error', status, stream_id, error: { ...error.toBody().error, headers } }))
   }
 
   /** Closes the connection when the running response has ended. Waiting requests are rejected. */
