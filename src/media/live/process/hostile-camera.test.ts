@@ -301,7 +301,7 @@ describe('what has no end is refused', () => {
       'exceeds 64 KiB',
       () => [rtsp.subarray(0, 45), OK, Buffer.from('Content-Length: 65537\r\n\r\n')],
     ],
-    ['garbage', 'rtsp', 'no RTSP', () => again(Buffer.alloc(1000, 0x24))],
+    ['garbage', 'rtsp', 'not speak RTSP', () => again(Buffer.alloc(1000, 0x24))],
     ['a picture', 'rtsp', 'exceeds 4 MiB', () => followed(rtsp, fragments())],
     ['a part', 'mjpeg', 'exceeds 4 MiB', () => followed(mjpeg, again(ONES))],
     [
