@@ -365,8 +365,25 @@ describe('fields of OpenAI that the contract does not have', () => {
       [processing({ fps: 5 }), 4],
       [processing({ fps: [5], do_sample_frames: true }), 4],
       [{ ...reading({ fps: 4 }), ...processing({ fps: 5, do_sample_frames: true }) }, 8],
+      // Its guide for Qwen3-VL: the processor samples all frames of the file.
+      [{ ...reading({ num_frames: -1 }), ...processing({ fps: 5, do_sample_frames: true }) }, 10],
+      [{ ...reading({ num_frames: -1 }), ...processing({ do_sample_frames: true }) }, 4],
+      [{ ...reading({ num_frames: 6 }), ...processing({ fps: 5, do_sample_frames: true }) }, 6],
+      [{ ...reading({}), ...processing({ num_frames: 7, do_sample_frames: true }) }, 7],
     ])('%j: %i frames', async (fields, count) => {
       expect(await framesOf(fields)).toHaveLength(count)
+    })
+
+    test('every frame of a screen recording, whose frames have gaps, is shown once', async () => {
+      const steady = film
+      const frames = [0, 80, 160, 240].map((grey) => {
+        return { width: 64, height: 48, data: new Uint8Array(64 * 48 * 3).fill(grey) }
+      })
+      const video = await makeVideo({ format: 'webm', frames, times: [0, 100, 200, 3000] })
+      film = { type: 'video_url', video_url: { url: `data:video/webm;base64,${video.toString('base64')}` } }
+      const shown = await framesOf(reading({ num_frames: -1 }))
+      film = steady
+      expect(shown.map(({ data }) => Math.round(data[0]! / 80))).toEqual([0, 1, 2, 3])
     })
 
     test.each([

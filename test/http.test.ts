@@ -187,6 +187,11 @@ describe('paths and methods', () => {
     ['GET', '/proxy/v1/models?extended=true', '; use /v1/models'],
     ['GET', '/v1/healthz/v1/', ''],
     ['GET', '/constructor', ''],
+    // Patterns of the router, some of them broken.
+    ['GET', '/:model(', ''],
+    ['POST', '/v1/:a((x+x+)+y)', ''],
+    ['GET', '/v1/studio/*a', ''],
+    ['GET', '/v1/v1/models/:model', ''],
   ])('a wrong address of the server: %s %s%s', async (method, path, advice) => {
     const response = await fetch(server.url + path, { method, headers: { authorization: `Bearer ${KEY}` } })
     expect(response.status).toBe(404)

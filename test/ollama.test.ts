@@ -253,7 +253,7 @@ describe('models', () => {
     expect(shown.capabilities).toEqual(['completion', 'vision', 'audio', 'tools', 'thinking'])
     const info = shown.model_info as unknown as Record<string, unknown>
     expect(info[`${info['general.architecture']}.context_length`]).toBe(32_768)
-    expect(info[`${info['general.architecture']}.embedding_length`]).toBe(0)
+    expect(info[`${info['general.architecture']}.embedding_length`]).toBe(384)
     expect((await client.ps()).models.map(({ name }) => name)).toEqual([model, 'service-mk1'])
     expect(await client.version()).toEqual({ version: '0.12.11' })
   })

@@ -101,6 +101,7 @@ export class FakeEngine implements Engine {
       bosToken: '',
       eosToken: '<|im_end|>',
       modalities: { image: true, audio: true },
+      embeddingLength: 384,
       ...info,
     }
   }

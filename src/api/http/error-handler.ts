@@ -83,6 +83,8 @@ export function notFound(request: FastifyRequest): never {
 
 /** The path of an endpoint, where a client was given an address without `/v1`, with more than that, or with a slash at its end. */
 function meantPath({ method, server }: FastifyRequest, path: string): string | undefined {
+  // The router reads these as a pattern, and throws for some of them.
+  if (/[:*]/.test(path)) return undefined
   const plain = `/${path.split('/').filter(Boolean).join('/')}`
   const candidates = [plain, `/v1${plain}`, plain.replace(/^.*(?=\/v1\/)/, ''), plain.replace(/^\/v1/, '')]
   return candidates.find((url) => url !== path && server.hasRoute({ method: method as HTTPMethods, url }))

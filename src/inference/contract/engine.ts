@@ -109,6 +109,8 @@ export interface ModelInfo {
   readonly bosToken: string
   readonly eosToken: string
   readonly modalities: { readonly image: boolean; readonly audio: boolean }
+  /** Numbers in the model's vector of one token. Absent if unknown, as for a model on another server. */
+  readonly embeddingLength?: number | undefined
   /**
    * Set for a model that makes vectors or scores instead of text; `dimensions` is null if only its servers know them.
    */

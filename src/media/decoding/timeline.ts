@@ -45,21 +45,20 @@ export class Timeline {
     this.duration = last.time - first.time + (last.duration > 0 ? last.duration : mean)
   }
 
-  /** The number of frames that are displayed. */
-  get length(): number {
-    return this.#shown.length
-  }
-
   /**
    * Samples at equal intervals from the start: `rate` per unit of time. If that is more than `most`, `most` samples are
    * spread over the whole video.
+   * @param isOnce whether no frame is taken twice: instead, each is taken at its own time.
    */
-  sample(rate: number, most: number): Sample[] {
+  sample(rate: number, most: number, isOnce = false): Sample[] {
     // At least two, to show whether anything moves.
     const wanted = Math.max(2, Math.ceil(this.duration * rate - ROUNDING))
     const count = this.#shown.length === 1 ? 1 : Math.min(wanted, most)
-    return Array.from({ length: count }, (_, index) => {
-      const at = (this.duration * index) / count
+    const times =
+      isOnce && count >= this.#shown.length
+        ? this.#shown.map((time) => time - this.start)
+        : Array.from({ length: count }, (_, index) => (this.duration * index) / count)
+    return times.map((at) => {
       const time = this.#shownAt(this.start + at)
       return { at, time, start: this.#keyBefore(time) }
     })

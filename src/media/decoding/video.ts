@@ -54,14 +54,9 @@ export async function decodeVideo(
   const { timeline, unit, origin, firstStart, showsAll } = seen
   // Pictures may begin later than the container, whose clock the sound follows too.
   const first = Math.max(0, timeline.start * unit - origin)
-  const most = Math.min(limits.maxFrames, task.maxFrames)
-  const samples =
-    wish === undefined
-      ? timeline.sample(limits.framesPerSecond * unit, most)
-      : timeline.sample(
-          (wish.framesPerSecond ?? EVERY_FRAME) * unit,
-          Math.min(most, wish.frames ?? most, timeline.length),
-        )
+  const most = Math.min(limits.maxFrames, task.maxFrames, wish?.frames ?? Number.POSITIVE_INFINITY)
+  const rate = wish === undefined ? limits.framesPerSecond : (wish.framesPerSecond ?? EVERY_FRAME)
+  const samples = timeline.sample(rate * unit, most, wish !== undefined)
   const { pictures, original } = await withStream(ffmpeg, task, async (container, stream) => {
     if (stream.codecpar.width * stream.codecpar.height > LARGE_PIXELS) await grant()
     return decodeSamples(ffmpeg, { container, stream, samples, limits, showsAll })

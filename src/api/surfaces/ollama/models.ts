@@ -52,8 +52,8 @@ export function toShown(model: ServedModel): ShownModelBody {
       'general.architecture': details.family,
       'general.basename': served.name,
       [`${details.family}.context_length`]: contextTokens,
-      // Numbers in a vector; none of a model that writes text.
-      [`${details.family}.embedding_length`]: engine.info.embedding?.dimensions ?? 0,
+      // Some clients list no models where it is missing.
+      [`${details.family}.embedding_length`]: engine.info.embedding?.dimensions ?? engine.info.embeddingLength ?? 0,
     },
     capabilities: capabilitiesOf(model),
     modified_at: new Date(served.created * 1000).toISOString(),

@@ -40,12 +40,20 @@ export function toChatRequest(
   }
 }
 
-/** vLLM reads `fps` before the number of frames, and -1 as none. */
+/** In vLLM, the processor samples the frames that reading has taken. The lowest rate and number of frames count. */
 function samplingOf({ media_io_kwargs, mm_processor_kwargs: processing }: ChatRequestBody): SamplingWish | undefined {
-  const { fps, num_frames: frames } = media_io_kwargs?.video ?? (processing?.do_sample_frames ? processing : {})
-  const framesPerSecond = fps && fps > 0 ? fps : undefined
-  if (framesPerSecond === undefined && !frames) return undefined
-  return { framesPerSecond, frames: frames && frames > 0 ? frames : undefined }
+  const reading = media_io_kwargs?.video
+  const sampling = processing?.do_sample_frames ? processing : null
+  const framesPerSecond = lowest(reading?.fps, sampling?.fps)
+  const frames = lowest(reading?.num_frames, sampling?.num_frames)
+  const takesAll = (sampling ?? reading)?.num_frames === -1
+  return framesPerSecond === undefined && frames === undefined && !takesAll ? undefined : { framesPerSecond, frames }
+}
+
+/** Zero and -1 stand for no limit. */
+function lowest(...limits: readonly (number | null | undefined)[]): number | undefined {
+  const set = limits.flatMap((limit) => (limit && limit > 0 ? [limit] : []))
+  return set.length === 0 ? undefined : Math.min(...set)
 }
 
 /** Makes videos and audio separate parts. Some clients, such as Dify, send their data URLs as images. */

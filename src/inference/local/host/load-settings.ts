@@ -31,8 +31,8 @@ const DEFAULT_MAX_WAITING = 128
 export interface LoadSettings {
   readonly engine: EngineSettings
   readonly weightBytes: number
-  /** The chat template of the model's files. */
-  readonly template: Pick<ModelInfo, 'chatTemplate' | 'templateTraits'>
+  /** What is read from the model's files here. The engine process reports the rest. */
+  readonly headers: Pick<ModelInfo, 'chatTemplate' | 'templateTraits' | 'embeddingLength'>
 }
 
 /** @throws Error that says what is wrong with the model's files. */
@@ -72,8 +72,8 @@ export async function readSettings(card: LocalModelCard, options: LoadOptions): 
     seed: options.seed ?? null,
     origin: { version: await version(), chatTemplate: embedding?.prompt ?? info.chatTemplate },
   }
-  const { chatTemplate, templateTraits } = info
-  return { engine, weightBytes, template: { chatTemplate, templateTraits } }
+  const { chatTemplate, templateTraits, embeddingLength } = info
+  return { engine, weightBytes, headers: { chatTemplate, templateTraits, embeddingLength } }
 }
 
 function gpuSettings({ engine: { gpu } }: LocalModelCard, weights: WeightSizes): GpuSettings {

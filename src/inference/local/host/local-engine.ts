@@ -255,7 +255,7 @@ export class LocalEngine implements Engine {
         else if (message.type === 'ready') {
           readyAt = performance.now()
           this.#startDurationMs = readyAt - started
-          this.#info ??= { ...message.info, ...this.#settings.template }
+          this.#info ??= { ...message.info, ...this.#settings.headers }
           this.#offload = { ...message.offload, problem: this.#gpuProblem ?? message.offload.problem }
           this.#numerics = message.numerics
           this.#times = message.times

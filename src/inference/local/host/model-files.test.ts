@@ -28,6 +28,7 @@ test('the description of the files agrees with the loaded engine', async () => {
     // The headers give the size of the vocabulary, but its tokens are not read.
     const { longestTokenBytes } = engine.info
     expect({ ...info, longestTokenBytes }).toEqual(engine.info)
+    expect(info.embeddingLength).toBe(256)
     const { residentBytes } = await engine.stats()
     // The estimate must not be much too low, or the memory limit would not hold. It counts cells of the KV cache that have
     // not been used and take no memory yet.

@@ -93,6 +93,7 @@ export async function describeModel(given: ModelCard, settings: CacheSettings = 
     bosToken: tokenText(language, tokens, 'bos'),
     eosToken: tokenText(language, tokens, 'eos'),
     modalities: encoders(encoder),
+    embeddingLength: number('embedding_length'),
     ...(writes
       ? {}
       : { embedding: { dimensions: number('embedding_length_out') ?? number('embedding_length') ?? null } }),
