@@ -1,4 +1,5 @@
 import { type ChildProcess, type StdioOptions, spawn } from 'node:child_process'
+import { readFileSync, writeFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 import { CHILD_OPTIONS } from './memory.ts'
 
@@ -39,5 +40,23 @@ export function spawnLimited({
   const command = [process.execPath, ...CHILD_OPTIONS, ...options, path, ...args]
   const env = { ...environment }
   for (const name of COMPILED_CODE) if (process.env[name] !== undefined) env[name] = process.env[name]
-  return spawn('/bin/sh', ['-c', limited, 'sh', ...command], { serialization: 'advanced', stdio, env })
+  return endsFirst(spawn('/bin/sh', ['-c', limited, 'sh', ...command], { serialization: 'advanced', stdio, env }))
+}
+
+/** In thousandths of the memory. The server is ended only if it has so much more than each child. */
+const HANDICAP = 500
+const WORST = 1000
+
+/**
+ * Where memory runs out, Linux ends the process that has most of it, which may be the server. This makes it end a child
+ * first: only the requests of the child fail, and it starts again.
+ */
+export function endsFirst<Child extends Pick<ChildProcess, 'pid'>>(child: Child): Child {
+  try {
+    const own = Number(readFileSync('/proc/self/oom_score_adj', 'utf8'))
+    writeFileSync(`/proc/${child.pid}/oom_score_adj`, String(Math.min(WORST, own + HANDICAP)))
+  } catch {
+    // Another system, or the process could not start.
+  }
+  return child
 }
