@@ -8,4 +8,7 @@ export class InvalidMedia extends Error {
   }
 }
 
+/** The system lets this process start no thread. No input is at fault, and the server may have more room soon. */
+export class NoThread extends Error {}
+
 export type InvalidMediaCode = 'audio_token_limit_exceeded'
