@@ -2,7 +2,8 @@ import { once } from 'node:events'
 import { get, type IncomingMessage } from 'node:http'
 import { connect, type Socket } from 'node:net'
 import { text } from 'node:stream/consumers'
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest'
+import { Tinypool } from 'tinypool'
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test, vi } from 'vitest'
 import { FakeEngine } from './support/fake-engine.ts'
 import { errorOf, jsonOf, KEY, startTestServer, type TestServer } from './support/server.ts'
 
@@ -14,6 +15,17 @@ afterAll(() => server?.close())
 
 const chat = '/v1/chat/completions'
 const hello = { model: 'service-mk1.5', messages: [{ role: 'user', content: 'Hi' }] }
+
+test('a body that no thread can be started for gets a 503', async () => {
+  const failure = Object.assign(new Error('EAGAIN'), { code: 'ERR_WORKER_INIT_FAILED' })
+  vi.spyOn(Tinypool.prototype, 'run').mockRejectedValue(failure)
+  const response = await server.post(chat, { ...hello, messages: [{ role: 'user', content: 'Hi '.repeat(100_000) }] })
+  expect(response.status).toBe(503)
+  expect(response.headers.get('retry-after')).toBe('5')
+  expect((await errorOf(response)).message).toBe(
+    'The server can start no thread at the moment. Try again in 5 seconds.',
+  )
+})
 
 describe('the API key', () => {
   test.each([

@@ -1,7 +1,16 @@
 import type { FastifyError, FastifyReply, FastifyRequest, HTTPMethods } from 'fastify'
-import { ApiError, internalError, invalidRequest, wholeSeconds } from '../../lib/errors/errors.ts'
+import {
+  ApiError,
+  internalError,
+  invalidRequest,
+  serviceUnavailable,
+  tryAgainIn,
+  wholeSeconds,
+} from '../../lib/errors/errors.ts'
 import type { ApiCall } from './api-call.ts'
 import { CLIENT_CLOSED_REQUEST, ClientDisconnected } from './connection/abort-signal.ts'
+
+const RETRY_AFTER_S = 5
 
 /** How an error is shown to a client. */
 export interface ShownError {
@@ -71,6 +80,13 @@ function causeOf({ cause }: ApiError): string | undefined {
 export function toApiError(error: unknown): ApiError {
   if (error instanceof ApiError) return error
   if (isFastifyError(error)) return fromFastify(error)
+  // The threads that parse bodies or compile schemas, when the system refuses to start more.
+  if (error instanceof Error && 'code' in error && error.code === 'ERR_WORKER_INIT_FAILED')
+    return serviceUnavailable(
+      `The server can start no thread at the moment. ${tryAgainIn(RETRY_AFTER_S)}`,
+      RETRY_AFTER_S,
+      error,
+    )
   return internalError(error)
 }
 

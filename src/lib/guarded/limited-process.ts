@@ -1,4 +1,5 @@
 import { type ChildProcess, type StdioOptions, spawn } from 'node:child_process'
+import { readFileSync, writeFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 import { CHILD_OPTIONS } from './memory.ts'
 
@@ -42,5 +43,23 @@ export function spawnLimited({
   const command = [process.execPath, ...CHILD_OPTIONS, ...options, path, ...args]
   const env = { ...environment }
   for (const name of COMPILED_CODE) if (process.env[name] !== undefined) env[name] = process.env[name]
-  return spawn('/bin/sh', ['-c', limited, 'sh', ...command], { serialization: 'advanced', stdio, env })
+  return endsFirst(spawn('/bin/sh', ['-c', limited, 'sh', ...command], { serialization: 'advanced', stdio, env }))
+}
+
+/** Thousandths of the memory. Linux kills the server first only if it uses this much more than each child. */
+const HANDICAP = 500
+const WORST = 1000
+
+/**
+ * When memory runs out, Linux kills the process that uses most of it, which may be the server. This makes it kill a child
+ * first: only the child's requests fail, and it starts again.
+ */
+export function endsFirst<Child extends Pick<ChildProcess, 'pid'>>(child: Child): Child {
+  try {
+    const own = Number(readFileSync('/proc/self/oom_score_adj', 'utf8'))
+    writeFileSync(`/proc/${child.pid}/oom_score_adj`, String(Math.min(WORST, own + HANDICAP)))
+  } catch {
+    // Another system, or the process could not start.
+  }
+  return child
 }

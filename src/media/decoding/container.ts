@@ -1,3 +1,4 @@
+import { constants } from 'node:os'
 import type { AudioType, VideoType } from '../media-type.ts'
 import type { ByteSource } from './byte-source.ts'
 import {
@@ -13,7 +14,7 @@ import {
   type Stream,
   setOptions,
 } from './ffmpeg.ts'
-import { InvalidMedia } from './invalid-media.ts'
+import { InvalidMedia, NoThread } from './invalid-media.ts'
 
 /** MPEG-TS comes from cameras only. */
 type ContainerType = VideoType | AudioType | 'video/mp2t'
@@ -186,8 +187,10 @@ export class Container implements AsyncDisposable {
     setOptions(this.#ffmpeg, context, { codec_whitelist: CODECS, max_pixels: String(MAX_FRAME_PIXELS) })
     // Damaged frames would be decoded to noise: they are skipped, like frames that cannot be decoded.
     if (codecpar.codecId === CODEC_FLAC) setOptions(this.#ffmpeg, context, { err_detect: 'crccheck+explode' })
-    if (context.open2Sync(codec, null) < 0) {
+    const opened = context.open2Sync(codec, null)
+    if (opened < 0) {
       context.freeContext()
+      if (opened === -constants.errno.EAGAIN) throw new NoThread(`No thread for the ${kind} codec`)
       throw new InvalidMedia(`The ${kind} codec is not supported`)
     }
     return context

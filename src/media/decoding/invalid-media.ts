@@ -8,4 +8,7 @@ export class InvalidMedia extends Error {
   }
 }
 
+/** The system refuses to start a thread. The input is not at fault, and a later try may succeed. */
+export class NoThread extends Error {}
+
 export type InvalidMediaCode = 'audio_token_limit_exceeded'

@@ -2,7 +2,7 @@ import sharp, { type Metadata, type Sharp, type SharpOptions } from 'sharp'
 import type { Size } from '../pixels.ts'
 import { avifColours } from './colours/avif-colours.ts'
 import { type ToSrgb, toSrgb } from './colours/wide-colours.ts'
-import { InvalidMedia } from './invalid-media.ts'
+import { InvalidMedia, NoThread } from './invalid-media.ts'
 import {
   formOf,
   hasUnknown,
@@ -97,8 +97,12 @@ const USUAL_COLOURS = [0, 1, RGB, 3, 4, 5, YCC]
 /** The older form of JPEG and the newer one, which the library converts. */
 const JPEGS = [6, 7]
 
+/** The library's message if it cannot start a thread. */
+const NO_THREAD = /creating thread/i
+
 /** For errors of the library. */
 export function refuse({ message }: Error, damage = DAMAGED): never {
+  if (NO_THREAD.test(message)) throw new NoThread(message)
   throw new InvalidMedia(UNSUPPORTED_FORMS.test(message) ? UNSUPPORTED : damage)
 }
 

@@ -1,5 +1,6 @@
 import { type ChildProcess, fork } from 'node:child_process'
 import { createInterface } from 'node:readline'
+import { endsFirst } from '../../../lib/guarded/limited-process.ts'
 import { CHILD_ENVIRONMENT, CHILD_OPTIONS, DEVICE_ENVIRONMENT } from '../../../lib/guarded/memory.ts'
 import type { Priority } from '../../contract/priority.ts'
 import { toFailure } from '../failure.ts'
@@ -46,14 +47,16 @@ export class EngineChild {
   constructor({ usesDevice = false, ...events }: EngineChildOptions) {
     this.#events = events
     const file = makeFile()
-    this.#process = fork(PROCESS_FILE, [], {
-      // Needed for typed arrays.
-      serialization: 'advanced',
-      execArgv: [...CHILD_OPTIONS],
-      env: { ...CHILD_ENVIRONMENT, ...(usesDevice ? DEVICE_ENVIRONMENT : {}), ...process.env },
-      // The last two are `PULSE_FILE` and `SHARED_FILE`.
-      stdio: ['ignore', 'ignore', 'pipe', 'ipc', 'pipe', file?.descriptor ?? 'ignore'],
-    })
+    this.#process = endsFirst(
+      fork(PROCESS_FILE, [], {
+        // Needed for typed arrays.
+        serialization: 'advanced',
+        execArgv: [...CHILD_OPTIONS],
+        env: { ...CHILD_ENVIRONMENT, ...(usesDevice ? DEVICE_ENVIRONMENT : {}), ...process.env },
+        // The last two are `PULSE_FILE` and `SHARED_FILE`.
+        stdio: ['ignore', 'ignore', 'pipe', 'ipc', 'pipe', file?.descriptor ?? 'ignore'],
+      }),
+    )
     this.#outbox = new Outbox(this.#process, file, (id, error) =>
       events.message({ type: 'error', id, error: toFailure(error) }),
     )

@@ -57,6 +57,23 @@ it('processes that stay are started ahead, and decode inputs at the same time', 
   expect(pool.pids).toEqual(started)
 })
 
+it('an input gets a 503 where the system lets its process start no thread', async () => {
+  const program = await programOf(`
+    import sharp from '${import.meta.resolve('sharp')}'
+    const message = 'glib: Error creating thread: Resource temporarily unavailable'
+    sharp.prototype.toBuffer = async () => { throw new Error(message) }
+    await import('${import.meta.resolve('./decoder-process.ts')}')`)
+  pool = new DecoderPool({ size: 1, program, sandbox: 'off' })
+  await expect(decode(await small())).rejects.toMatchObject({ status: 503, retryAfter: 5 })
+})
+
+it.runIf(process.platform === 'linux')('where memory runs out, a process ends before the server', async () => {
+  pool = new DecoderPool({ size: 1 })
+  await decode(await small())
+  const scoreOf = async (pid: number | 'self') => Number(await readFile(`/proc/${pid}/oom_score_adj`, 'utf8'))
+  expect(await scoreOf(pool.pids[0]!)).toBe(Math.min(1000, (await scoreOf('self')) + 500))
+})
+
 it('an input that crashes its process gets a 400, and the next one is decoded', async () => {
   // Inputs of more than a kilobyte crash it.
   const program = await programOf(`

@@ -9,7 +9,7 @@ import type { decodeAudio } from '../audio.ts'
 import { type ByteSource, fileSource, memorySource } from '../byte-source.ts'
 import type { Pdfium, readDocument, renderPage } from '../document.ts'
 import type { FFmpeg } from '../ffmpeg.ts'
-import { InvalidMedia } from '../invalid-media.ts'
+import { InvalidMedia, NoThread } from '../invalid-media.ts'
 import type { decodeVideo } from '../video.ts'
 import {
   BYTES_FD,
@@ -158,6 +158,7 @@ async function replyTo(task: DecodeTask<SentData>): Promise<DecodeReply> {
     using data = open(task.data)
     return { ok: true, result: await decode({ ...task, data }) }
   } catch (error) {
+    if (error instanceof NoThread) return { ok: null, message: error.message, mayPass: true }
     if (error instanceof Unavailable) return { ok: null, message: error.message }
     if (error instanceof InvalidMedia) return { ok: false, message: error.message, code: error.code }
     return { ok: false, message: 'The file cannot be decoded', code: null }

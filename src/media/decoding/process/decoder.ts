@@ -206,7 +206,7 @@ export class Decoder {
     const job = this.#take()
     if (!job) return
     if (reply.ok) job.resolve(reply.result)
-    else if (reply.ok === null) job.reject(internalError(new Error(reply.message)))
+    else if (reply.ok === null) job.reject((reply.mayPass ? cannotDecode : internalError)(new Error(reply.message)))
     else job.reject(invalidRequest(reply.message, job.param, { code: reply.code }))
     this.#owner.free(performance.now() - this.#started)
     if (this.#job !== null) return
@@ -233,7 +233,7 @@ function nounOf(task: DecodeTask): string {
   return task.type === 'page' ? `Page ${task.page} of the document` : `The ${task.type}`
 }
 
-/** The error when the system cannot start a process, or kills it. */
+/** The error when the system cannot start a process or thread, or kills it. */
 export function cannotDecode(cause: unknown): Error {
   const message = `The server cannot decode media at the moment. Try again in ${RETRY_AFTER_S} seconds.`
   return serviceUnavailable(message, RETRY_AFTER_S, cause)

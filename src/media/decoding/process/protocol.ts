@@ -180,4 +180,4 @@ export type DecodeReply =
   | { readonly ok: true; readonly result: DecodeResult }
   | { readonly ok: false; readonly message: string; readonly code: InvalidMediaCode | null }
   /** The fault is the server's, not the input's. */
-  | { readonly ok: null; readonly message: string }
+  | { readonly ok: null; readonly message: string; readonly mayPass?: boolean }
