@@ -330,16 +330,16 @@ describe('fields of OpenAI that the contract does not have', () => {
   })
 
   describe('how a video is sampled', () => {
-    let film: object
+    let steady: Buffer
     /** Two seconds, ten frames in each. */
     beforeAll(async () => {
       const frame = { width: 64, height: 48, data: new Uint8Array(64 * 48 * 3) }
-      const video = await makeVideo({ format: 'webm', frames: Array.from({ length: 20 }, () => frame) })
-      film = { type: 'video_url', video_url: { url: `data:video/webm;base64,${video.toString('base64')}` } }
+      steady = await makeVideo({ format: 'webm', frames: Array.from({ length: 20 }, () => frame) })
     })
-    const framesOf = async (fields: object) => {
+    const framesOf = async (fields: object, video = steady) => {
+      const part = { type: 'video_url', video_url: { url: `data:video/webm;base64,${video.toString('base64')}` } }
       server.engine.script = { texts: ['Nothing.'] }
-      await replyOf(await plain({ messages: [{ role: 'user', content: [film] }], ...fields }))
+      await replyOf(await plain({ messages: [{ role: 'user', content: [part] }], ...fields }))
       const { prefix, branches } = server.engine.works.at(-1)!
       return [...prefix, ...branches[0]!.suffix].flatMap((part) => (part.type === 'frames' ? part.frames : []))
     }
@@ -375,14 +375,11 @@ describe('fields of OpenAI that the contract does not have', () => {
     })
 
     test('every frame of a screen recording, whose frames have gaps, is shown once', async () => {
-      const steady = film
       const frames = [0, 80, 160, 240].map((grey) => {
         return { width: 64, height: 48, data: new Uint8Array(64 * 48 * 3).fill(grey) }
       })
       const video = await makeVideo({ format: 'webm', frames, times: [0, 100, 200, 3000] })
-      film = { type: 'video_url', video_url: { url: `data:video/webm;base64,${video.toString('base64')}` } }
-      const shown = await framesOf(reading({ num_frames: -1 }))
-      film = steady
+      const shown = await framesOf(reading({ num_frames: -1 }), video)
       expect(shown.map(({ data }) => Math.round(data[0]! / 80))).toEqual([0, 1, 2, 3])
     })
 

@@ -50,7 +50,7 @@ const MOST_KEPT_BYTES = 4 * 2 ** 20
 interface Frame extends WatchFrame {
   readonly about: FrameAbout
   readonly moment: Moment
-  /** Whether the look before it took so long that it counts as a gap. */
+  /** Whether the look before it took long enough to count as a gap. */
   readonly followsLongLook: boolean
 }
 

@@ -97,9 +97,9 @@ export function notFound(request: FastifyRequest): never {
   throw invalidRequest(`Unknown path: ${request.method} ${path}${advice}`, null, { status: 404 })
 }
 
-/** The path of an endpoint, where a client was given an address without `/v1`, with more than that, or with a slash at its end. */
+/** The endpoint that a client meant whose base URL lacks `/v1`, has more than that, or ends with a slash. */
 function meantPath({ method, server }: FastifyRequest, path: string): string | undefined {
-  // The router reads these as a pattern, and throws for some of them.
+  // The router would read these as patterns, and throws for some of them.
   if (/[:*]/.test(path)) return undefined
   const plain = `/${path.split('/').filter(Boolean).join('/')}`
   const candidates = [plain, `/v1${plain}`, plain.replace(/^.*(?=\/v1\/)/, ''), plain.replace(/^\/v1/, '')]
